@@ -140,7 +140,7 @@ class HubClient:
                     target.write(chunk)
                     bar.update(len(chunk))
             if target.tell() < file.size:
-                message = f"{url} broke off after {target.tell():,} of {file.size:,} bytes"
+                message = f"the download of {url} ended after {target.tell():,} of {file.size:,} bytes"
                 raise ConnectionResetError(message)
 
     def _open(self, url: str, headers: dict[str, str], timeout: float) -> http.client.HTTPResponse:

@@ -24,7 +24,6 @@ pub(crate) fn retry_budget(share: f32) -> TpsBudget {
     TpsBudget::new(BUDGET_PERIOD, RESERVE_PER_SECOND, share)
 }
 
-/// Options of a whole call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallOptions {
     /// The end of the call.
@@ -100,7 +99,6 @@ impl<'client> Attempts<'client> {
     }
 }
 
-/// The error of a call that is out of time.
 pub(crate) fn deadline_exceeded() -> Error {
     Error::new(
         ErrorKind::DeadlineExceeded,

@@ -95,13 +95,9 @@ struct Timings {
 
 /// What an answer must match.
 pub struct ExpectedAnswer {
-    /// Which query goes with which page.
     pub pairing: Pairing,
-    /// The number of queries.
     pub queries: usize,
-    /// Whether matches were requested.
     pub explain: bool,
-    /// Whether the texts of stored pages were requested.
     pub returns_texts: bool,
     /// Characters of each page's source; `None` for a stored page.
     pub lengths: Vec<Option<usize>>,
@@ -110,11 +106,9 @@ pub struct ExpectedAnswer {
 /// The texts of a passage of a stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// The passage.
     pub text: String,
     /// The text before it, as much as was requested.
     pub before: String,
-    /// The text after it.
     pub after: String,
     /// The names of the columns above it.
     pub header: String,
@@ -131,7 +125,6 @@ pub struct Place {
 
 /// A part of a line on a page of a PDF, in points from the page's lower left corner.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[expect(missing_docs, reason = "the sides of a rectangle")]
 pub struct Rectangle {
     pub page: usize,
     pub left: f32,
@@ -176,9 +169,6 @@ struct WordTable {
 }
 
 /// The columns of an answer, and what only the server knows about its passages.
-///
-/// # Errors
-/// [`pullquote_core::error::ErrorKind::BadAnswer`] for an answer that does not match `expected`.
 pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
     let body: AnswerBody =
         serde_json::from_slice(body).map_err(|error| bad(format!("its passages cannot be read: {error}")))?;

@@ -84,7 +84,6 @@ impl DirectConnections {
         self.is_raw.load(Ordering::Relaxed)
     }
 
-    /// Notes whether an answer was raw vectors.
     pub(crate) fn record_response_kind(&self, is_raw: bool) {
         self.is_raw.store(is_raw, Ordering::Relaxed);
     }

@@ -150,7 +150,6 @@ impl Endpoint {
         self.direct.iter().for_each(DirectConnections::close);
     }
 
-    /// How long the circuit stays open.
     fn open_time_left(&self, now: Instant) -> Duration {
         self.breaker().open_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }

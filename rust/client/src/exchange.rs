@@ -34,7 +34,6 @@ pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     headers: HeaderMap,
     budget: TpsBudget,
-    /// For requests in flight.
     permits: Semaphore,
     /// Values of a vector in the last answer; 0 before the first.
     pub(crate) dimension: AtomicUsize,
@@ -51,7 +50,6 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) accept: &'static str,
     pub(crate) body: Option<Bytes>,
-    /// Of the body.
     pub(crate) content_type: Cow<'static, str>,
 }
 
@@ -61,7 +59,6 @@ pub(crate) struct OpenResponse<'client> {
     /// The body, if it is read from the socket and not by reqwest.
     direct_body: Option<DirectBody<'client>>,
     in_flight: InFlight<'client>,
-    /// Of the whole body.
     deadline: Instant,
     timeout: Duration,
     _permit: SemaphorePermit<'client>,

@@ -17,7 +17,6 @@ pub(crate) const FORM: &str = "multipart/form-data";
 pub struct File {
     /// Without folders.
     pub name: Option<String>,
-    /// Its bytes.
     pub content: Bytes,
 }
 
@@ -43,30 +42,21 @@ pub(crate) fn write_form(request: &[u8], files: &[File], password: Option<&str>)
     (body.into(), format!("{FORM}; boundary={boundary}"))
 }
 
-/// A part of the form.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// The part's own headers.
     pub headers: HeaderMap,
     /// Vectors, or JSON.
     pub content: Bytes,
 }
 
-/// The parts of an answer.
 #[derive(Debug)]
 pub struct Form {
-    /// JSON.
     pub highlights: Bytes,
-    /// The vectors of its passages, in their order.
     pub vectors: Part,
-    /// The vectors of the queries.
     pub queries: Part,
 }
 
 /// Reads a form, which must have each part once, and no other.
-///
-/// # Errors
-/// [`pullquote_core::error::ErrorKind::BadAnswer`] for any other body.
 pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Result<Form> {
     let kind = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary =

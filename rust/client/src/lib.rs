@@ -157,7 +157,6 @@ impl Client {
 /// [`ErrorKind::BadAnswer`].
 #[expect(clippy::missing_errors_doc, reason = "they are the same for all, above")]
 impl Client {
-    /// The vectors of texts.
     pub fn embed<T: Text>(
         &self,
         texts: Vec<T>,
@@ -168,7 +167,6 @@ impl Client {
         async move { vectors::embed(&shared, texts.into(), role, shared.settings.wire_dtype, call).await }
     }
 
-    /// The vectors of texts as bytes of this type.
     pub fn embed_packed<T: Text>(
         &self,
         texts: Vec<T>,
@@ -180,7 +178,6 @@ impl Client {
         async move { vectors::embed(&shared, texts.into(), role, dtype, call).await }
     }
 
-    /// The passages of pages that answer queries.
     pub fn highlights<T: Text>(
         &self,
         request: HighlightsRequest<T>,
@@ -216,7 +213,6 @@ impl Client {
         }
     }
 
-    /// The document stored under an id.
     pub fn get_document<T: Text>(
         &self,
         id: T,
@@ -226,7 +222,6 @@ impl Client {
         async move { ranks::get_document(&shared, id.as_ref(), call).await }
     }
 
-    /// Deletes the document stored under an id.
     pub fn delete_document<T: Text>(
         &self,
         id: T,

@@ -11,15 +11,11 @@ use crate::raw::{Dtype, EmbeddingHeaders, bad};
 pub struct PackedBodyWriter<'place> {
     headers: EmbeddingHeaders,
     place: &'place mut [u8],
-    /// Bytes written.
     filled: usize,
 }
 
 impl<'place> PackedBodyWriter<'place> {
     /// A writer into `place`, which must have exactly the body's length.
-    ///
-    /// # Errors
-    /// [`pullquote_core::error::ErrorKind::BadAnswer`] if it has another length.
     pub fn new(headers: EmbeddingHeaders, place: &'place mut [u8]) -> Result<Self> {
         if place.len() != headers.bytes() {
             return Err(bad(format!(
@@ -31,9 +27,6 @@ impl<'place> PackedBodyWriter<'place> {
     }
 
     /// Writes the next bytes of the body.
-    ///
-    /// # Errors
-    /// [`pullquote_core::error::ErrorKind::BadAnswer`] if the body is too long.
     pub fn write(&mut self, chunk: &[u8]) -> Result<()> {
         let (begin, end) = (self.filled, self.headers.filled(self.filled, chunk)?);
         self.place[begin..end].copy_from_slice(chunk);
@@ -42,9 +35,6 @@ impl<'place> PackedBodyWriter<'place> {
     }
 
     /// Checks the whole body.
-    ///
-    /// # Errors
-    /// [`pullquote_core::error::ErrorKind::BadAnswer`] if it is too short, or has a value that its type cannot have.
     pub fn finish(self) -> Result<()> {
         self.headers.check_length(self.filled)?;
         let EmbeddingHeaders { dimension, dtype, .. } = self.headers;

@@ -18,15 +18,12 @@ use crate::raw::{Dtype, EmbeddingHeaders, bad};
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
 
-/// A page of a call.
 pub enum Page<T> {
-    /// Its text.
     Text(T),
     /// The id of a document stored on the server.
     Stored(T),
 }
 
-/// What the answer returns in addition to the passages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReturnOptions {
     /// The texts of stored pages.
@@ -37,7 +34,6 @@ pub struct ReturnOptions {
 
 /// The arguments of `Highlighter.highlights`, and what only a server returns.
 pub struct HighlightsRequest<T> {
-    /// The queries.
     pub queries: Vec<T>,
     /// Whether the caller passed a list of queries.
     pub listed: bool,
@@ -45,19 +41,14 @@ pub struct HighlightsRequest<T> {
     pub pages: Vec<Page<T>>,
     /// The files to upload in place of pages.
     pub files: Vec<File>,
-    /// Of encrypted files.
     pub password: Option<String>,
     /// Empty, or for each page its title, if it has one.
     pub titles: Vec<Option<T>>,
-    /// The options of the call.
     pub options: Options,
-    /// What the answer returns in addition to the passages.
     pub returns: ReturnOptions,
 }
 
-/// The result of a call.
 pub struct HighlightsAnswer {
-    /// The passages.
     pub columns: Columns,
     /// The vectors of the passages and of the queries, if requested.
     pub vectors: Option<[Vectors<u8>; 2]>,

@@ -16,22 +16,17 @@ use crate::vectors::Text;
 /// The score of a text for a query.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct RerankResult {
-    /// The index of the text.
     pub index: usize,
     /// The cosine of the vectors, or the server's own measure.
     pub score: f32,
 }
 
-/// A document stored on the server.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredDocument {
-    /// The title, if it has one.
     #[serde(default)]
     pub title: Option<String>,
-    /// The text.
     #[serde(default)]
     pub text: String,
-    /// The hash of the text.
     pub text_hash: String,
 }
 

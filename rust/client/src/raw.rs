@@ -31,21 +31,17 @@ pub enum Dtype {
 /// The description of a body of vectors, from its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddingHeaders {
-    /// The number of vectors.
     pub rows: usize,
     /// Values of a vector.
     pub dimension: usize,
-    /// The type of a value.
     pub dtype: Dtype,
     /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
 }
 
 impl Dtype {
-    /// All of them.
     pub const ALL: [Self; 5] = [Self::Float32, Self::Float16, Self::Bfloat16, Self::Int8, Self::Binary];
 
-    /// Its name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",
@@ -56,7 +52,6 @@ impl Dtype {
         }
     }
 
-    /// The type with this name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
@@ -77,7 +72,6 @@ impl Dtype {
     }
 }
 
-/// The content type of raw vectors.
 pub(crate) const OCTETS: &str = "application/octet-stream";
 
 /// Whether this is the content type of raw vectors, with or without parameters.
@@ -87,9 +81,6 @@ pub(crate) fn is_octets(kind: &str) -> bool {
 
 impl EmbeddingHeaders {
     /// Reads the headers of an answer with this number of rows; `None` if its body is not raw vectors.
-    ///
-    /// # Errors
-    /// [`ErrorKind::BadAnswer`] for a header that is missing or wrong.
     pub fn read(headers: &HeaderMap, rows: usize) -> Result<Option<Self>> {
         let text = |name: &str| match headers.get(name) {
             None => Ok(None),
@@ -134,7 +125,6 @@ impl EmbeddingHeaders {
         Ok(Some(headers))
     }
 
-    /// Bytes of the body.
     pub const fn bytes(&self) -> usize {
         self.rows * self.dtype.row_bytes(self.dimension)
     }
@@ -165,7 +155,6 @@ impl EmbeddingHeaders {
 pub struct BodyWriter<'place> {
     headers: EmbeddingHeaders,
     place: &'place mut [f32],
-    /// Bytes written.
     filled: usize,
     /// The bytes of narrower types, which are converted at the end.
     narrow: Option<Vec<u8>>,
@@ -173,9 +162,6 @@ pub struct BodyWriter<'place> {
 
 impl<'place> BodyWriter<'place> {
     /// A writer into `place`, which must have exactly the body's number of values.
-    ///
-    /// # Errors
-    /// [`ErrorKind::BadAnswer`] if it has another number.
     pub fn new(headers: EmbeddingHeaders, place: &'place mut [f32]) -> Result<Self> {
         if place.len() != headers.rows * headers.dimension {
             let dimension = place.len() / headers.rows.max(1);
@@ -200,9 +186,6 @@ impl<'place> BodyWriter<'place> {
     }
 
     /// Writes the next bytes of the body.
-    ///
-    /// # Errors
-    /// [`ErrorKind::BadAnswer`] if the body is too long.
     pub fn write(&mut self, chunk: &[u8]) -> Result<()> {
         let (begin, end) = (self.filled, self.headers.filled(self.filled, chunk)?);
         match &mut self.narrow {
@@ -214,9 +197,6 @@ impl<'place> BodyWriter<'place> {
     }
 
     /// Checks the whole body.
-    ///
-    /// # Errors
-    /// [`ErrorKind::BadAnswer`] if it is too short, or has a value that is not finite.
     pub fn finish(self) -> Result<()> {
         self.headers.check_length(self.filled)?;
         match (self.narrow, self.headers.dtype) {

@@ -57,12 +57,16 @@ impl RequestError {
     /// A connection that broke or was not made.
     pub(crate) fn lost(cause: Option<&(dyn std::error::Error + 'static)>, is_connect: bool, server: &str) -> Self {
         let message = chain(cause);
-        if cause.and_then(|cause| find::<hyper::Error>(cause)).is_some_and(hyper::Error::is_parse) {
+        let of_hyper: Option<&hyper::Error> = cause.into_iter().flat_map(causes).find_map(|cause| cause.downcast_ref());
+        if of_hyper.is_some_and(hyper::Error::is_parse) {
             return Error::new(ErrorKind::BadAnswer, format!("the answer of {server} is not HTTP: {message}")).into();
         }
-        let did = if is_connect { "cannot be reached" } else { "broke off" };
-        let error = Error::new(ErrorKind::Unavailable, format!("{server} {did}: {message}"));
-        Self { error, retry: Retry::OtherServer(None) }
+        let message = if is_connect {
+            format!("{server} cannot be reached: {message}")
+        } else {
+            format!("the connection to {server} was lost: {message}")
+        };
+        Self { error: Error::new(ErrorKind::Unavailable, message), retry: Retry::OtherServer(None) }
     }
 
     /// A server that did not answer in time.
@@ -143,25 +147,15 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-fn chain(mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
-    let mut messages = Vec::new();
-    while let Some(inner) = cause {
-        messages.push(inner.to_string());
-        cause = inner.source();
-    }
-    if messages.is_empty() { "the connection broke".to_owned() } else { messages.join(": ") }
+fn chain(cause: Option<&(dyn std::error::Error + 'static)>) -> String {
+    let messages: Vec<String> = cause.into_iter().flat_map(causes).map(ToString::to_string).collect();
+    if messages.is_empty() { "no reason is known".to_owned() } else { messages.join(": ") }
 }
 
-/// The first error of this type in a chain.
-fn find<'error, T: std::error::Error + 'static>(
-    mut error: &'error (dyn std::error::Error + 'static),
-) -> Option<&'error T> {
-    loop {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        error = error.source()?;
-    }
+fn causes<'error>(
+    error: &'error (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'error (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 #[cfg(test)]

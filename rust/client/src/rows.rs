@@ -46,9 +46,6 @@ struct OpenAiRow<'body> {
 }
 
 /// Reads the vectors of this number of texts.
-///
-/// # Errors
-/// [`pullquote_core::error::ErrorKind::BadAnswer`] for a body with missing, repeated or unequal rows.
 pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
     let body: Body =
         serde_json::from_slice(body).map_err(|error| bad(format!("its vectors cannot be read: {error}")))?;

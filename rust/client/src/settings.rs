@@ -9,10 +9,8 @@ use serde::Deserialize;
 
 use crate::raw::Dtype;
 
-/// The settings of a client.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "client.py documents them")]
 pub struct Settings {
     pub urls: Vec<String>,
     pub api_key: Option<String>,

@@ -35,7 +35,6 @@ pub trait Text: AsRef<str> + Send + Sync + 'static {}
 
 impl<T: AsRef<str> + Send + Sync + 'static> Text for T {}
 
-/// An item of the array.
 pub(crate) trait Item: Zeroable + Copy + Send + Sync {
     /// Items of a vector.
     fn width(dtype: Dtype, dimension: usize) -> usize;
@@ -372,7 +371,6 @@ struct EmbedBody<'texts, T: Text> {
     embedding_dtype: Option<Dtype>,
 }
 
-/// The body of `/v1/embeddings`.
 #[derive(Serialize)]
 #[serde(bound = "")]
 struct OpenAiBody<'texts, T: Text> {

@@ -93,7 +93,7 @@ fn truncated_bodies_are_retried_and_never_returned() {
             let (server, once) = second(&json!({}), act);
             let error = embed(&once, rows).unwrap_err();
             assert_eq!((error.kind(), server.count()), (ErrorKind::Unavailable, 2), "{error:?}");
-            assert!(error.message().contains("broke off"), "{error:?}");
+            assert!(error.message().contains("was lost"), "{error:?}");
         }
     }
 }

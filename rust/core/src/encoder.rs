@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::runtime::profiling::BatchTimes;
 
-/// Constant properties of an encoder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EncoderSpec {
     /// Values in a vector.
@@ -85,7 +84,6 @@ impl EncoderSpec {
     }
 }
 
-/// One device of an encoder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceSpec {
     /// As in the option `devices`: `cuda:0`, `cpu:1`.
@@ -118,7 +116,6 @@ impl DeviceSpec {
 pub struct Batching {
     /// Replaces [`DeviceSpec::batch_tokens`]. A single longer row forms a batch of its own.
     pub max_tokens: Option<usize>,
-    /// Rows in a batch.
     pub max_rows: Option<usize>,
     /// Replaces [`DeviceSpec::depth`].
     pub depth: Option<usize>,
@@ -256,9 +253,6 @@ pub trait Encoder: Send {
     }
 
     /// As [`Encoder::collect`], but returns the encoder's own memory with the concatenated rows.
-    ///
-    /// # Errors
-    /// As [`Encoder::collect`].
     fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
         let mut vectors = Vec::new();
         self.collect(ticket, &mut |_, values| vectors.extend_from_slice(values))?;

@@ -89,7 +89,6 @@ enum SchedulerState {
     Closed,
 }
 
-/// The vectors of texts.
 #[derive(Clone, Debug)]
 pub struct Embeddings {
     /// Concatenated in the order of the texts.
@@ -156,7 +155,6 @@ impl Engine {
         self
     }
 
-    /// Runs the engine's threads on these cores.
     pub fn with_affinity(mut self, cores: &CpuAffinity) -> Self {
         self.pool.set_affinity(cores.clone());
         self.tasks = Tasks::new(self.pool.threads(), cores.clone());
@@ -170,7 +168,6 @@ impl Engine {
         self
     }
 
-    /// The encoder's properties.
     pub const fn spec(&self) -> &EncoderSpec {
         &self.spec
     }
@@ -190,7 +187,6 @@ impl Engine {
         &self.profiler
     }
 
-    /// The model's tokenizer.
     pub const fn tokens(&self) -> &Tokens {
         &self.tokens
     }
@@ -205,7 +201,6 @@ impl Engine {
         self.tokens.prompts()
     }
 
-    /// Contents and hit counts of the cache.
     pub fn cache(&self) -> CacheState {
         self.cache.state()
     }

@@ -59,16 +59,13 @@ pub enum ErrorKind {
     Internal = 23,
 }
 
-/// A row of the table of errors.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorRow {
     /// The Python class in `pullquote.errors`; all derive from `PullquoteError`.
     pub python_class: &'static str,
     /// The built-in Python class it derives from as well.
     pub python_base: &'static str,
-    /// The status of an HTTP answer.
     pub http_status: u16,
-    /// The exit code of the command line.
     pub exit_code: u8,
     /// Whether the same call may succeed later.
     pub retryable: bool,
@@ -77,7 +74,6 @@ pub struct ErrorRow {
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of the table.
     pub const ALL: [Self; 23] = [
         Self::InvalidArgument,
         Self::InvalidType,
@@ -219,7 +215,6 @@ impl ErrorKind {
         name
     }
 
-    /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -229,7 +224,6 @@ impl ErrorKind {
         self as i32
     }
 
-    /// The kind of this code.
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
@@ -254,18 +248,15 @@ impl Error {
         Self { kind, message: message.into() }
     }
 
-    /// What the caller can do about it.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The sentence for people.
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// The result of anything in pullquote that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]

@@ -119,12 +119,10 @@ impl TokenPage {
         page
     }
 
-    /// The number of windows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// As `len() == 0`.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -209,9 +207,6 @@ impl Tokens {
     }
 
     /// Checks that the embedding table has a row for every id of the tokenizer.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidModel`] with both sizes.
     pub fn check_vocabulary(&self, rows: usize) -> Result<()> {
         let size = self.tokenizer.get_vocab_size(true);
         if size <= rows {
@@ -229,9 +224,6 @@ impl Tokens {
     /// limit.
     ///
     /// [`Tokens::page`] is tested against this.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails.
     pub fn text(&self, text: &str, role: Role) -> Result<(Vec<i32>, bool)> {
         let mut ids = self.ids(&format!("{}{text}", self.prompt(role)))?;
         let max = self.max_text_tokens();
@@ -241,9 +233,6 @@ impl Tokens {
     }
 
     /// As [`Tokens::text`] for each text, as a page with one window for each.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
     pub fn texts(&self, texts: &[&str], role: Role, check: &Check) -> Result<TokenPage> {
         let rows: Vec<(Vec<i32>, bool)> = text_pool::map(texts, |text| {
             check()?;
@@ -253,9 +242,6 @@ impl Tokens {
     }
 
     /// The ids of a page's windows.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
     pub fn page(&self, text: &str, windows: &[ByteSpan], check: &Check) -> Result<TokenPage> {
         if self.family == Family::Unknown || self.contains_added_token(text) {
             let texts: Vec<&str> = windows.iter().map(|window| window.of(text)).collect();
@@ -313,9 +299,6 @@ impl Tokens {
 
     /// The spans of a text's tokens: sorted, disjoint, on character boundaries. Together with white space they cover
     /// the text. Tokens that share a character (bytes of one) are one span.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
     pub fn units(&self, text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
         let chunks: Vec<Vec<usize>> = text_pool::map(&self.chunks(text), |chunk| {
             check()?;

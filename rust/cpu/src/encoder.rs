@@ -35,16 +35,13 @@ impl CpuEncoder {
     /// workers of all devices; `None` is one for each core.
     ///
     /// # Errors
-    /// Where an argument, the model or a device is not usable; the kind says which.
+    /// The kind tells whether an argument, the model or a device is unusable.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         let dtype = Dtype::parse(dtype)?;
         Self::load_with(&Model::read(directory)?, devices, dtype, threads, InstructionSet::selected()?)
     }
 
     /// Loads a model for an instruction set.
-    ///
-    /// # Errors
-    /// As [`CpuEncoder::load`].
     pub fn load_with(
         model: &Model,
         devices: &[String],

@@ -68,7 +68,7 @@ impl InstructionSet {
     /// The set that `PULLQUOTE_CPU` names, or the best.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] where the variable names no set, or one that this processor lacks.
+    /// [`ErrorKind::InvalidArgument`] if the variable names no set, or one that this processor lacks.
     pub fn selected() -> Result<Self> {
         match std::env::var(ENV_VARIABLE) {
             Ok(name) if !name.is_empty() => Self::named(&name),
@@ -77,9 +77,6 @@ impl InstructionSet {
     }
 
     /// The set with this name.
-    ///
-    /// # Errors
-    /// As [`InstructionSet::selected`].
     pub fn named(name: &str) -> Result<Self> {
         let available = Self::available();
         if let Some(found) = available.iter().find(|set| set.name() == name) {

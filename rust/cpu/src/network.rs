@@ -54,8 +54,8 @@ impl Network {
     /// Loads a model.
     ///
     /// # Errors
-    /// [`ErrorKind::UnsupportedModel`] where the architecture is another, [`ErrorKind::InvalidModel`] and
-    /// [`ErrorKind::ModelNotFound`] where the weights are not what `config.json` says.
+    /// [`ErrorKind::UnsupportedModel`] if the architecture is another, [`ErrorKind::InvalidModel`] and
+    /// [`ErrorKind::ModelNotFound`] if the weights are not what `config.json` says.
     pub fn load(model: &Model, dtype: Dtype, set: InstructionSet) -> Result<Self> {
         set.dispatch(Load { model, dtype, set })
     }

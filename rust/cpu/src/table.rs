@@ -18,9 +18,6 @@ pub struct Table {
 
 impl Table {
     /// Loads the files of sentence-transformers or model2vec.
-    ///
-    /// # Errors
-    /// As [`Weights::take`].
     pub fn load(weights: &mut Weights) -> Result<Self> {
         if weights.has("embedding.weight") {
             let vectors = weights.take("embedding.weight", &[None, None])?;

@@ -270,9 +270,6 @@ fn full_rows<E>(values: &mut [E], stride: usize) -> OutputRows<'_, E> {
 
 impl TransformerLayers {
     /// Loads the layers of a model.
-    ///
-    /// # Errors
-    /// Where the weights are not what its description says.
     pub fn load<S: Simd>(model: &Model, config: Transformer, mut loader: Loader<S>) -> Result<Self> {
         let names = select_names(&config, &loader);
         let hidden = config.hidden;

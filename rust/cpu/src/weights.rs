@@ -45,7 +45,7 @@ impl Weights {
     /// Maps all weights of a model's directory.
     ///
     /// # Errors
-    /// [`ErrorKind::ModelNotFound`] where a file is not there, [`ErrorKind::InvalidModel`] where one is damaged.
+    /// [`ErrorKind::ModelNotFound`] where a file is not there, [`ErrorKind::InvalidModel`] if one is damaged.
     pub fn read(directory: &Path) -> Result<Self> {
         let (source, files) = weight_files(directory)?;
         let mut tensors = HashMap::new();
@@ -72,7 +72,7 @@ impl Weights {
     /// Takes out a tensor, once. A dimension of `None` may have any length.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] where it is missing or of another shape, [`ErrorKind::UnsupportedModel`] where it holds
+    /// [`ErrorKind::InvalidModel`] where it is missing or of another shape, [`ErrorKind::UnsupportedModel`] if it holds
     /// numbers of another type.
     pub fn take(&mut self, name: &str, shape: &[Option<usize>]) -> Result<Tensor> {
         let source = self.source.display();
@@ -106,7 +106,7 @@ impl Weights {
     /// Takes out a list of whole numbers below a bound, once.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] where it is missing, no list, or has other numbers.
+    /// [`ErrorKind::InvalidModel`] if it is missing, no list, or has other numbers.
     pub fn take_indices(&mut self, name: &str, bound: usize) -> Result<Vec<usize>> {
         let invalid = |why: &str| {
             let source = self.source.display();

@@ -47,12 +47,10 @@ pub(crate) struct App {
     pub(crate) document: Bytes,
     /// In seconds since 1970.
     pub(crate) started: u64,
-    /// Set once, by the first signal.
     stopping: AtomicBool,
 }
 
 impl App {
-    /// For a server that listens on this address.
     pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: &Address) -> Result<Self> {
         let options = ModelOptions { truncate_dim: settings.truncate_dim, ..ModelOptions::default() };
         let model = Model::read_with(&settings.model_directory, &options)?;
@@ -88,7 +86,6 @@ impl App {
         })
     }
 
-    /// From now on new requests are refused.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }

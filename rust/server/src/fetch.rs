@@ -46,14 +46,12 @@ const AT_ONCE: usize = 64;
 const ACCEPT: HeaderValue =
     HeaderValue::from_static("text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8");
 
-/// The limits of fetching, and the allowed networks.
 #[derive(Clone, Debug)]
 pub struct FetchLimits {
     /// Private networks that pages may come from.
     pub allow: Vec<IpNet>,
     /// Bytes of a page, decompressed.
     pub max_bytes: usize,
-    /// Redirects of a page.
     pub redirects: usize,
     /// Time of all pages of a request.
     pub timeout: Duration,
@@ -100,7 +98,6 @@ impl Fetcher {
         self.limits.timeout
     }
 
-    /// The page under an address.
     pub(crate) async fn fetch(&self, address: &str, until: Instant) -> Result<Fetched, Unfetched> {
         let fetch = async {
             let _place = self.at_once.acquire().await.map_err(|_| Unfetched::Failed)?;

@@ -57,7 +57,6 @@ pub struct Server {
     _log: WorkerGuard,
 }
 
-/// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every accepted request was answered.
@@ -98,7 +97,6 @@ impl Server {
         Ok(Self { app, bound, signals, runtime, _log: log })
     }
 
-    /// The bound address.
     pub const fn address(&self) -> &Address {
         &self.bound.address
     }

@@ -181,7 +181,6 @@ impl Answer {
     }
 }
 
-/// Headers of every answer.
 const ALWAYS: [(&str, &str); 3] =
     [("x-request-id", "RequestId"), ("x-total-time", "TotalTime"), ("traceparent", "Traceparent")];
 

@@ -16,7 +16,6 @@ use crate::http::body::in_words;
 /// What was asked for on the command line. Not `Debug`: keys are in it.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "python/pullquote/_server.py documents each")]
 pub struct Settings {
     pub host: String,
     pub port: u16,
@@ -78,7 +77,6 @@ pub struct Settings {
     pub log_format: LogFormat,
 }
 
-/// How a line of the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -90,9 +88,6 @@ pub enum LogFormat {
 
 impl Settings {
     /// Reads what the command line says.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming what cannot be.
     pub fn read(json: &str) -> Result<Self> {
         let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
         let settings: Self = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(json))

@@ -20,7 +20,6 @@ use crate::store::documents::text_hash;
 use file::FileStore;
 use memory::MemoryStore;
 
-/// A stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) title: Option<String>,
@@ -28,7 +27,6 @@ pub(crate) struct Stored {
     pub(crate) text_hash: String,
 }
 
-/// The stored documents, and their limits.
 pub(crate) struct Store {
     backend: Backend,
     bounds: Bounds,
@@ -39,14 +37,12 @@ enum Backend {
     File(FileStore),
 }
 
-/// The size of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) documents: usize,
     pub(crate) bytes: usize,
 }
 
-/// The limits of a store.
 #[derive(Clone, Copy, Debug)]
 struct Bounds(Size);
 
@@ -101,7 +97,6 @@ impl Store {
         }
     }
 
-    /// The document under an id.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>, Failure> {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.get(id)),
@@ -160,7 +155,6 @@ pub fn check_store(path: &Path) -> CoreResult<()> {
     file::check(path)
 }
 
-/// No document has this id.
 pub(crate) fn not_stored(id: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::NotFound), format!("no document is stored under {id:?}"))
 }

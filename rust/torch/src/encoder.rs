@@ -49,7 +49,6 @@ pub struct TorchEncoder {
     times: Option<BatchTimes>,
 }
 
-/// Options for a model's vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorOptions {
     /// They are cut to their first values.
@@ -84,7 +83,7 @@ impl TorchEncoder {
     /// Loads a model onto devices; see `load` in Python for what the arguments may be.
     ///
     /// # Errors
-    /// Where an argument, the model or a device is not usable; the kind says which.
+    /// The kind tells whether an argument, the model or a device is unusable.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         Self::load_with(
             directory,
@@ -97,9 +96,6 @@ impl TorchEncoder {
     }
 
     /// As [`Self::load`], with other vectors than the model's own, and with CUDA graphs if `graphs` is given.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
     pub fn load_with(
         directory: &Path,
         devices: &[String],
@@ -126,9 +122,6 @@ impl TorchEncoder {
 
     /// Loads a model onto `count` devices that run the code for GPUs on a CPU, for tests on machines without a GPU. `runtime` is
     /// what they take for CUDA's, whose devices they number from 0.
-    ///
-    /// # Errors
-    /// As [`Self::load`].
     pub fn load_cuda_path_on_cpu(
         directory: &Path,
         count: usize,
@@ -322,7 +315,6 @@ fn gpu_batch_tokens(
     tokens(free / 4, bytes).clamp(max_tokens.min(by_work), by_work)
 }
 
-/// The number of CUDA devices that torch finds.
 pub fn cuda_device_count() -> usize {
     // In a program without Python, this loads torch's CUDA library, which the linker leaves out.
     let _ = Runtime::of_torch();

@@ -16,7 +16,6 @@ use std::ffi::{CStr, c_char, c_void};
 
 use crate::encoder::BatchTimes;
 
-/// The name of the capsule.
 pub const CAPSULE_NAME: &CStr = c"pullquote.encoder";
 
 /// An encoder, as C sees it.

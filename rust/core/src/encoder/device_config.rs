@@ -20,7 +20,6 @@ pub enum DeviceConfig {
         /// Batches in flight: one more than workers, or one for each core that callers may run on.
         depth: usize,
     },
-    /// A GPU.
     Cuda {
         /// `cuda:` and the index.
         name: String,

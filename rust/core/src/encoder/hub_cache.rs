@@ -108,9 +108,6 @@ pub fn needed_files(files: &[&str], modules: Option<&[u8]>, weights: bool) -> Re
 }
 
 /// The snapshot of a revision (a commit, branch or tag) in the cache folder; `None` if the cache has none.
-///
-/// # Errors
-/// As [`needed_files`].
 pub fn find(cache: &Path, name: &str, revision: &str, weights: bool) -> Result<Option<Snapshot>> {
     let repository = cache.join(folder_name(name));
     let commit = if is_commit(revision) { Some(revision.to_owned()) } else { read_ref(&repository, revision) };
@@ -148,15 +145,11 @@ pub fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The folder of a model in the cache.
 pub fn folder_name(name: &str) -> String {
     format!("models--{}", name.replace('/', "--"))
 }
 
 /// Checks a model's description: whether its weights are worth a download.
-///
-/// # Errors
-/// As [`Model::read`] and [`Transformer::read`].
 pub fn check_description(directory: &Path) -> Result<()> {
     let model = Model::read(directory)?;
     if model.body == Body::Transformer { Transformer::read(&model).map(drop) } else { Ok(()) }

@@ -45,19 +45,15 @@ pub enum Pooling {
 /// A function of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// f(x) = x.
     Identity,
     /// With the error function.
     Gelu,
     /// Approximated with tanh.
     GeluTanh,
-    /// max(x, 0).
     Relu,
     /// x times the logistic function.
     Silu,
-    /// The hyperbolic tangent.
     Tanh,
-    /// The logistic function.
     Sigmoid,
 }
 
@@ -147,9 +143,6 @@ impl Model {
     }
 
     /// As [`Self::read`], without modules and pooling, for hosts that encode with a model of their own.
-    ///
-    /// # Errors
-    /// As [`Model::read`], except for unsupported modules and pooling.
     pub fn read_for_host(directory: impl Into<PathBuf>) -> Result<Self> {
         Self::read_modules(&directory.into(), &ModelOptions::default(), |root| Ok(Modules::plain(root)))
     }
@@ -211,7 +204,6 @@ impl Model {
         })
     }
 
-    /// The path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

@@ -32,9 +32,6 @@ pub trait Compute: Send + Sync + 'static {
     fn compute(&self, batch: &Batch, workspace: &mut Self::Workspace, rows: &mut Vec<f32>) -> Result<()>;
 
     /// As [`Self::compute`], on a caller's thread. Restores the thread's settings.
-    ///
-    /// # Errors
-    /// As [`Compute::compute`].
     fn compute_for_caller(&self, batch: &Batch, workspace: &mut Self::Workspace, rows: &mut Vec<f32>) -> Result<()> {
         self.compute(batch, workspace, rows)
     }
@@ -142,7 +139,6 @@ impl<C: Compute> CpuDevice<C> {
         (!self.has_workers()).then(|| CpuBatchRunner(Arc::clone(&self.shared)))
     }
 
-    /// Sets the function that workers call after each batch.
     pub fn set_waker(&self, waker: Waker) {
         // The encoder trait promises one call. A second waker would be ignored.
         let _ = self.shared.waker.set(waker);
@@ -167,9 +163,6 @@ impl<C: Compute> CpuDevice<C> {
     }
 
     /// Waits for a submitted batch and passes its concatenated rows to `read`. Returns its times.
-    ///
-    /// # Errors
-    /// The error of the batch.
     pub fn collect(&self, ticket: u64, read: impl FnOnce(&[f32])) -> Result<BatchTimes> {
         // Without workers, a batch that no thread has started would never finish.
         while !self.has_workers() && !self.is_finished(ticket) && self.shared.run_one() {}

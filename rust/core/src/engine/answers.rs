@@ -45,13 +45,9 @@ pub struct Answers {
     pub cosines: Vec<f32>,
     /// For each highlight, the best BM25 score of those windows; 0 with a lexical weight of 0.
     pub bm25_scores: Vec<f32>,
-    /// For each highlight, the index of its page.
     pub pages: Vec<i64>,
-    /// For each highlight, the index of its query.
     pub queries: Vec<i64>,
-    /// The matched words, with [`Question::explain`].
     pub matches: Matches,
-    /// Work and times of the call.
     pub work: Work,
 }
 
@@ -133,7 +129,6 @@ fn ranked<'ranked>(
 }
 
 impl<'evidence, 'page, 'text> PageQueries<'evidence, 'page, 'text> {
-    /// One for each page of the query.
     fn pages(query: &'evidence QueryEvidence<'page, 'text>) -> Vec<Self> {
         let single = |evidence: &'evidence PageEvidence<'page, 'text>| Self {
             title: evidence.title,

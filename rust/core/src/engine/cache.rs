@@ -59,23 +59,18 @@ pub(super) struct RowVectors {
     pub(super) truncated: Vec<usize>,
 }
 
-/// Contents and hit counts of an engine's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
-    /// Cached pages.
     pub pages: usize,
     /// Cached vectors of queries and titles.
     pub queries: usize,
     /// The approximate size of both in memory.
     pub bytes: usize,
-    /// Lookups that found their page.
     pub hits: u64,
-    /// Lookups that did not.
     pub misses: u64,
 }
 
 impl CacheKey {
-    /// The key of a row's vector.
     pub(super) fn of_row(ids: &[i32]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key(ROW_CONTEXT);
         for id in ids {
@@ -123,14 +118,12 @@ impl Entry {
 }
 
 impl Entries {
-    /// Counts an entry that was added.
     fn add(&mut self, bytes: usize, is_page: bool) {
         let CacheState { pages, queries, bytes: all, .. } = &mut self.state;
         *if is_page { pages } else { queries } += 1;
         *all += bytes;
     }
 
-    /// Counts an entry that was removed.
     fn remove(&mut self, entry: &Entry) {
         let CacheState { pages, queries, bytes, .. } = &mut self.state;
         *if matches!(entry, Entry::Page(_)) { pages } else { queries } -= 1;
@@ -148,7 +141,6 @@ impl RowVectors {
         size_of_val(self.rows.as_slice()) + size_of_val(self.values.as_slice()) + size_of_val(self.truncated.as_slice())
     }
 
-    /// The index of a row's vector.
     pub(super) fn position(&self, row: usize) -> Option<usize> {
         self.rows.binary_search(&row).ok()
     }

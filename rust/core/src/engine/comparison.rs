@@ -69,7 +69,6 @@ struct ScoredRows {
     new_vectors: Option<RowVectors>,
 }
 
-/// Rows of a page that are tokenized together.
 struct RowChunk {
     page: usize,
     rows: Vec<usize>,

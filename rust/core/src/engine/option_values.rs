@@ -12,7 +12,6 @@ use crate::error::{Error, ErrorKind};
 
 /// A value of an option. Unlike in JSON, a number may be infinite or NaN.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the variants say it")]
 pub enum OptionValue {
     Null,
     Bool(bool),
@@ -23,14 +22,12 @@ pub enum OptionValue {
     Other(String),
 }
 
-/// An option that cannot be read.
 #[derive(Debug)]
 pub struct OptionError {
     /// [`ErrorKind::InvalidType`] or [`ErrorKind::InvalidArgument`].
     pub kind: ErrorKind,
     /// The invalid option, if it is only one.
     pub name: Option<String>,
-    /// What failed, on which value, and what would work.
     pub message: String,
 }
 
@@ -132,7 +129,6 @@ impl From<serde_json::Value> for OptionValue {
 }
 
 impl OptionError {
-    /// The error of a call with this option.
     pub fn into_error(self) -> Error {
         Error::new(self.kind, self.message)
     }

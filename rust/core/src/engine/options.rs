@@ -106,7 +106,6 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-#[expect(missing_docs, reason = "`Options::pairing` says what each means")]
 pub enum PairingOption {
     #[default]
     Auto,
@@ -151,9 +150,6 @@ impl Options {
     }
 
     /// The checked parameters of the call.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value.
     pub fn question(&self) -> Result<Question> {
         let limits = Limits {
             top_k: self.top_k,
@@ -200,9 +196,6 @@ impl Options {
     }
 
     /// How long the call may take.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value.
     pub fn timeout(&self) -> Result<Option<Duration>> {
         self.timeout.map(seconds).transpose()
     }

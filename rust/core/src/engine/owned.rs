@@ -11,9 +11,7 @@ use crate::runtime::tasks::Task;
 use crate::text::formats::Format;
 use crate::tokens::Role;
 
-/// An owning [`Request`].
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "as in `Request`")]
 pub struct OwnedRequest<Text> {
     pub queries: Vec<Text>,
     pub pages: Vec<Text>,
@@ -38,7 +36,6 @@ impl<Text: Deref<Target = str>> OwnedRequest<Text> {
     }
 }
 
-/// Borrows the texts of an owned request.
 pub(super) struct Texts<'text> {
     queries: Vec<&'text str>,
     pages: Vec<&'text str>,
@@ -56,9 +53,6 @@ impl Texts<'_> {
 
 impl Engine {
     /// As [`Engine::highlights`].
-    ///
-    /// # Errors
-    /// As [`Engine::highlights`].
     pub fn answer<Text: Deref<Target = str>>(
         &self,
         request: &OwnedRequest<Text>,
@@ -70,9 +64,6 @@ impl Engine {
 
     /// As [`Engine::highlights`]. Stop the call before dropping the future, or devices encode its rows for nothing.
     /// With [`Engine::driven_by_callers`], the code that polls the future must also drive the scheduler.
-    ///
-    /// # Errors
-    /// As [`Engine::highlights`].
     pub async fn answer_async<Text: Deref<Target = str>>(
         self: Arc<Self>,
         request: OwnedRequest<Text>,
@@ -97,9 +88,6 @@ impl Engine {
     }
 
     /// As [`Engine::embed`], under the conditions of [`Engine::answer_async`].
-    ///
-    /// # Errors
-    /// As [`Engine::embed`].
     pub async fn embed_async<Text: Deref<Target = str>>(
         self: Arc<Self>,
         texts: Vec<Text>,

@@ -14,7 +14,6 @@ use crate::text::pieces::{Unit, Windows};
 /// Token positions are counted in 32 bits.
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
 
-/// Which queries are compared with which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairing {
     /// Every query with every page, and one answer for each pair.
@@ -25,7 +24,6 @@ pub enum Pairing {
     Each,
 }
 
-/// The texts of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'text> {
     /// None may be blank.
@@ -36,32 +34,26 @@ pub struct Request<'text> {
     pub formats: &'text [Format],
     /// One for each page, or empty. A page without one uses the title in its source.
     pub titles: &'text [Option<&'text str>],
-    /// Which queries are compared with which pages.
     pub pairing: Pairing,
 }
 
 /// The checked parameters of a call. [`options::Options`](super::options::Options) documents each.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// What windows are made of.
     pub unit: Unit,
-    /// Length and step of windows, in units.
     pub windows: Windows,
     /// Whether passages grow from the best sentences. Otherwise passages are windows. Ignored for words and tokens.
     pub expand: bool,
     /// The weight of BM25 and coverage against the cosine.
     pub lexical_weight: LexicalWeight,
-    /// How many windows are encoded.
     pub effort: Effort,
     /// Units on each side of a highlight for [`Answers::contexts`](super::Answers::contexts).
     pub context: usize,
     /// Whether to fill [`Answers::matches`](super::Answers::matches).
     pub explain: bool,
-    /// Limits, order and deduplication of highlights.
     pub bounds: Bounds,
 }
 
-/// The work and times of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// Windows of the pages, plus units if they are encoded too.

@@ -27,7 +27,6 @@ const SHORTLIST_SHARE: usize = 13;
 const PAGES_PER_PASSAGE: usize = 2;
 /// Calls with [`Effort::Auto`] make vectors of vocabularies up to this size: that costs less than such a call saves.
 const MAX_VOCABULARY: usize = 1 << 16;
-/// Tokens that are encoded together.
 const ROWS: usize = 4096;
 /// What vectors depend on besides the weights. A file that a model lacks counts as empty.
 const SMALL_FILES: [&str; 4] = ["config.json", "modules.json", "tokenizer.json", "1_Pooling/config.json"];

@@ -31,10 +31,8 @@ struct ActiveRequest {
     driven: DrivenCall,
 }
 
-/// A finished request.
 #[derive(Debug)]
 pub struct Finished {
-    /// As passed to [`Steps::add`].
     pub id: String,
     /// The request's error, unless the engine's process was forked.
     pub answers: Result<Answers>,

@@ -30,9 +30,6 @@ pub struct StreamedEmbedding {
 
 impl Engine {
     /// Tokenizes texts and splits them into parts. Encoding starts with [`StreamedEmbedding::next`].
-    ///
-    /// # Errors
-    /// As [`Engine::embed`], except errors of the encoder.
     pub fn embed_streamed(&self, texts: &[&str], role: Role, call: &Call) -> Result<StreamedEmbedding> {
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
@@ -41,9 +38,6 @@ impl Engine {
     }
 
     /// As [`Self::embed_streamed`], of rows that [`Self::rows`] or the tokenizer made.
-    ///
-    /// # Errors
-    /// As [`Engine::embed`], except errors of the encoder.
     pub fn embed_rows(&self, rows: Vec<Row>, call: &Call) -> Result<StreamedEmbedding> {
         let scheduler = self.scheduler()?;
         let rows = rows.into_iter().map(|row| (row.is_truncated(), row.ids)).map(|(is_cut, ids)| (ids, is_cut));
@@ -53,17 +47,11 @@ impl Engine {
     }
 
     /// Tokenizes texts, truncated as the options say.
-    ///
-    /// # Errors
-    /// As [`Engine::embed`], except errors of the encoder.
     pub fn rows(&self, sources: &[TextOrIds], role: Role, options: &RowOptions, call: &Call) -> Result<Vec<Row>> {
         self.map_sources(sources, call, |source| self.tokens.row_of(*source, role, options))
     }
 
     /// Tokenizes texts, each into the windows of [`Tokens::window_rows`].
-    ///
-    /// # Errors
-    /// As [`Engine::embed`], except errors of the encoder.
     pub fn window_rows(
         &self,
         texts: &[&str],
@@ -168,9 +156,6 @@ impl StreamedEmbedding {
     }
 
     /// Waits for all vectors, in one allocation.
-    ///
-    /// # Errors
-    /// As [`Self::next`].
     pub fn collect(mut self, call: &Call) -> Result<Vec<f32>> {
         let rows = self.waiting.drain(..).flatten().collect();
         let pending = self.scheduler.submit(rows, call)?;

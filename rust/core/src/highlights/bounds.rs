@@ -39,7 +39,6 @@ pub enum Dedupe {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-#[expect(missing_docs, reason = "each is the `Dedupe` of its name; `resolve` says what `Auto` is")]
 pub enum DedupeOption {
     #[default]
     Auto,
@@ -60,32 +59,22 @@ pub struct Budget {
 /// Unchecked limits; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Highlights of a page.
     pub top_k: Option<i64>,
-    /// Characters of a page's highlights together.
     pub max_chars: Option<i64>,
-    /// Tokens of a page's highlights together.
     pub max_tokens: Option<i64>,
-    /// Characters of all highlights of an answer.
     pub max_total_chars: Option<i64>,
-    /// Tokens of all highlights of an answer.
     pub max_total_tokens: Option<i64>,
-    /// Highlights of an answer.
     pub max_total_highlights: Option<i64>,
-    /// The lowest score of a highlight.
     pub min_score: Option<MinScore>,
 }
 
-/// The lowest score of a highlight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MinScore {
     /// [`ANSWERED`].
     Auto,
-    /// From 0 to 1.
     Score(f64),
 }
 
-/// Checked limits, with order and deduplication.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     pub(super) top_k: usize,
@@ -115,7 +104,6 @@ impl DedupeOption {
 }
 
 impl Budget {
-    /// Unlimited.
     pub const NONE: Self = Self { chars: usize::MAX, tokens: usize::MAX };
 
     /// Whether passages of this length fit in.
@@ -138,9 +126,6 @@ impl Budget {
 
 impl Bounds {
     /// Checks limits. [`DEFAULT_TOP_K`] applies only without another limit.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the option and its value.
     pub fn new(limits: &Limits, order: Order, dedupe: Dedupe) -> Result<Self> {
         let at_least_one = |name: &str, value: Option<i64>| match value.map(|value| (value, usize::try_from(value))) {
             None => Ok(usize::MAX),

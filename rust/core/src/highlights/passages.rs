@@ -20,7 +20,6 @@ use crate::text::pieces::Units;
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
 
-/// The seeds of passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seeds<'page> {
     /// Each window is a passage; no two overlap.
@@ -47,9 +46,7 @@ pub struct RankedPage<'page> {
     pub page: &'page Page<'page>,
     /// Ranges below are ranges of these.
     pub units: &'page Units,
-    /// The seeds of its passages.
     pub seeds: Seeds<'page>,
-    /// The evidence for them.
     pub scores: SeedScores<'page>,
     /// Added to every seed's logit where pages compete for a budget.
     pub title: f32,
@@ -66,7 +63,6 @@ pub struct Passage {
     pub units: Range<usize>,
     /// Its best seed.
     pub seed: usize,
-    /// The seed's logit.
     pub logit: f32,
 }
 
@@ -109,9 +105,6 @@ struct GrowingRun {
 
 /// Drops the worst passages until exactly counted tokens are within the limits. The counts so far were sums
 /// over units, and a run may have a few tokens more than its units.
-///
-/// # Errors
-/// Errors of `count`.
 pub fn enforce_token_limits(
     bounds: &Bounds,
     pages: &mut [Vec<Passage>],

@@ -43,7 +43,6 @@ pub(crate) struct CandidateLimits {
     pub(crate) effort: Effort,
     /// Passages of a page; `None` if only a budget limits them.
     pub(crate) passages: Option<usize>,
-    /// Budget of a page's passages.
     pub(crate) chars: usize,
     pub(crate) tokens: usize,
     /// The least logit of a passage; negative infinity without a least score.

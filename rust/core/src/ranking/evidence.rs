@@ -26,13 +26,11 @@ const HEADER_CREDIT: f32 = 0.5;
 const CORRECTED_WEIGHT: f32 = 0.8;
 
 pub(crate) struct QueryEvidence<'page, 'text> {
-    /// The query's index in the request.
     pub(crate) query: usize,
     pub(crate) pages: Vec<PageEvidence<'page, 'text>>,
 }
 
 pub(crate) struct PageEvidence<'page, 'text> {
-    /// The page's index in the request.
     pub(crate) index: usize,
     pub(crate) page: &'page Page<'text>,
     pub(crate) parsed: &'page ParsedPage,

@@ -94,7 +94,6 @@ pub(crate) struct Calibration {
     words: f32,
     /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
     foreign: f32,
-    /// The scale of the model's cosines.
     pub(crate) model: CosineScale,
 }
 

@@ -71,12 +71,10 @@ impl Scale {
         self.mean + z * self.spread
     }
 
-    /// The z-score of each value.
     pub fn all(self, values: &[f32]) -> Vec<f32> {
         values.iter().map(|value| self.z(f64::from(*value))).collect()
     }
 
-    /// The z-score of a value.
     #[expect(clippy::cast_possible_truncation, reason = "values are single precision to begin with")]
     pub fn z(self, value: f64) -> f32 {
         ((value - self.mean) / self.spread) as f32

@@ -84,7 +84,6 @@ impl StaticVectors {
         self.dimension.div_ceil(2)
     }
 
-    /// The number of tokens.
     pub(crate) const fn vocabulary(&self) -> usize {
         self.scales.len()
     }

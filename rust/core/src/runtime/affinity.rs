@@ -25,7 +25,7 @@ impl CpuAffinity {
     /// Checks that threads of this process can run on `cores`, by setting the affinity of a short-lived thread.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] where the process cannot run on these cores, or the platform has no call to set
+    /// [`ErrorKind::InvalidArgument`] if the process cannot run on these cores, or the platform has no call to set
     /// affinity.
     pub fn new(cores: &[usize]) -> Result<Self> {
         let cores = Self(Some(cores.into()));
@@ -36,9 +36,6 @@ impl CpuAffinity {
     }
 
     /// Sets the affinity of the calling thread.
-    ///
-    /// # Errors
-    /// As [`CpuAffinity::new`].
     pub fn apply(&self) -> Result<()> {
         let Some(cores) = &self.0 else { return Ok(()) };
         set_affinity(cores).map_err(|why| {

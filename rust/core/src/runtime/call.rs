@@ -17,7 +17,6 @@ pub struct Call<'caller> {
     /// Polled every [`INTERRUPT_INTERVAL`], on the caller's own thread only.
     interrupted: Option<Interrupted<'caller>>,
     stop: Stop,
-    /// Lower is more urgent, as in vLLM.
     priority: i32,
     limits: WorkLimits,
     progress: ProgressCounters,
@@ -154,17 +153,11 @@ impl<'caller> Call<'caller> {
     }
 
     /// Checks the call's total of windows.
-    ///
-    /// # Errors
-    /// [`ErrorKind::LimitExceeded`].
     pub(crate) fn check_windows(&self, windows: usize) -> Result<()> {
         self.check_limit("windows", self.limits.windows, windows)
     }
 
     /// Checks the call's total of token ids.
-    ///
-    /// # Errors
-    /// [`ErrorKind::LimitExceeded`].
     pub(crate) fn check_tokens(&self, tokens: usize) -> Result<()> {
         self.check_limit("tokens", self.limits.tokens, tokens)
     }

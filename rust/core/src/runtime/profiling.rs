@@ -22,7 +22,6 @@ pub struct BatchTimes {
     pub launched: u64,
     /// In the device's queue.
     pub waited: u64,
-    /// Computing.
     pub computed: u64,
     /// Copying the rows to host memory.
     pub copied_out: u64,
@@ -107,7 +106,6 @@ pub struct StageTotal {
     pub stage: Stage,
     /// Summed over calls and batches, which overlap in time.
     pub time: Duration,
-    /// Number of times that the stage ran.
     pub count: u64,
 }
 
@@ -262,9 +260,6 @@ impl Profiler {
     }
 
     /// Writes the trace as JSON: an empty one if none was recorded.
-    ///
-    /// # Errors
-    /// Errors of the writer.
     pub fn write_trace(&self, to: &mut dyn Write) -> io::Result<()> {
         let empty = Spans::default();
         let (spans, trace) = match &self.trace {

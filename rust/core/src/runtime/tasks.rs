@@ -51,7 +51,7 @@ impl Tasks {
     /// Schedules a future.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] after [`Tasks::close`], [`ErrorKind::Internal`] where the system cannot start a thread.
+    /// [`ErrorKind::Closed`] after [`Tasks::close`], [`ErrorKind::Internal`] if the system cannot start a thread.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
         self.start()?;
         let queue = Arc::clone(&self.queue);

@@ -102,9 +102,6 @@ impl TextPool {
 }
 
 /// Maps items in order: in parallel inside a [`TextPool`], serially outside.
-///
-/// # Errors
-/// The first error of an item.
 pub fn map<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> Result<R> + Send + Sync) -> Result<Vec<R>> {
     if items.len() < 2 || rayon::current_thread_index().is_none() {
         return items.iter().map(each).collect();

@@ -29,7 +29,6 @@ pub(crate) struct JobId(u64);
 
 /// Rows that are encoded for one caller.
 pub(crate) struct Job<R> {
-    /// The ids of each row.
     pub(crate) rows: Vec<RowSource>,
     /// If set, each row returns one cosine for each query instead of its vector.
     pub(crate) queries: Option<Arc<Queries>>,

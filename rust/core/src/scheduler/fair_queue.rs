@@ -54,7 +54,6 @@ impl<T> FairQueue<T> {
         self.waiting.get(&self.priority()?)?.front().map(|(_, item)| item)
     }
 
-    /// Removes [`Self::front`].
     pub fn pop(&mut self) -> Option<T> {
         let priority = self.priority()?;
         let queue = self.waiting.get_mut(&priority)?;
@@ -74,12 +73,10 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// The number of items over all priorities.
     pub fn len(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// As `len() == 0`.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

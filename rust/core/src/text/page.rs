@@ -6,7 +6,6 @@
 /// A range of UTF-8 bytes. Both ends are on character boundaries of their page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSpan {
-    /// The first byte.
     pub start: usize,
     /// The byte after the last one.
     pub end: usize,
@@ -15,7 +14,6 @@ pub struct ByteSpan {
 /// A range of characters (Unicode code points), as in Python's `text[start:end]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CharSpan {
-    /// The first character.
     pub start: usize,
     /// The character after the last one.
     pub end: usize,
@@ -26,7 +24,6 @@ pub struct CharSpan {
 pub struct Block {
     /// Blocks are sorted, disjoint, and cover all that is not white space.
     pub span: ByteSpan,
-    /// The kind of content.
     pub kind: BlockKind,
     /// Whether it continues the block before it: a further row of a table, line of code, or paragraph of a list item.
     pub continues: bool,
@@ -60,17 +57,14 @@ impl BlockKind {
 }
 
 impl ByteSpan {
-    /// In bytes.
     pub const fn len(self) -> usize {
         self.end - self.start
     }
 
-    /// As `len() == 0`.
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// The text at this span.
     pub fn of(self, text: &str) -> &str {
         &text[self.start..self.end]
     }
@@ -85,12 +79,10 @@ impl ByteSpan {
 }
 
 impl CharSpan {
-    /// In characters.
     pub const fn len(self) -> usize {
         self.end - self.start
     }
 
-    /// As `len() == 0`.
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
@@ -136,7 +128,6 @@ impl<'text> Page<'text> {
         self.char_offset(self.text.len())
     }
 
-    /// Converts bytes to characters.
     pub fn chars(&self, span: ByteSpan) -> CharSpan {
         CharSpan { start: self.char_offset(span.start), end: self.char_offset(span.end) }
     }

@@ -17,9 +17,6 @@ const KNOWN_SCRIPT: f32 = 4.0;
 
 impl Tokens {
     /// The number of a text's tokens, without special tokens.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails.
     pub fn count(&self, text: &str) -> Result<usize> {
         Ok(self.encode(text)?.len())
     }
@@ -49,9 +46,6 @@ impl Tokens {
     ///
     /// Where tokens include white space (byte-level, `SentencePiece`), a run of units may have a few more or fewer
     /// tokens.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
     pub fn counts_before(&self, text: &str, units: &[ByteSpan], check: &Check) -> Result<Vec<usize>> {
         let ends: Vec<usize> = units.iter().skip(1).map(|next| next.start).chain([text.len()]).collect();
         let spans: Vec<ByteSpan> = units.iter().zip(ends).map(|(unit, end)| ByteSpan { end, ..*unit }).collect();
@@ -72,9 +66,6 @@ impl Tokens {
     ///
     /// Averages over a sample of the `texts` texts, at least `stride` apart, so that overlapping windows are not
     /// sampled twice.
-    ///
-    /// # Errors
-    /// [`crate::error::ErrorKind::Internal`] if the tokenizer fails.
     #[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
     pub fn characters_per_token<'text>(
         &self,

@@ -17,9 +17,6 @@ pub struct Token {
 
 impl Tokens {
     /// The tokens of a text without a prompt; `special` adds the special tokens.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails.
     pub fn list(&self, text: &str, special: bool) -> Result<Vec<Token>> {
         let encoding = self.tokenizer.encode(text, special).map_err(|error| failed(&*error))?;
         let (offsets, is_special) = (encoding.get_offsets(), encoding.get_special_tokens_mask());
@@ -44,9 +41,6 @@ impl Tokens {
     }
 
     /// The text with these ids, with or without special ids. `None` if the tokenizer gives these ids to no text.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the tokenizer fails.
     pub fn text_of(&self, ids: &[u32]) -> Result<Option<String>> {
         let all = signed(ids);
         let inside = all.strip_prefix(self.prefix.as_slice()).and_then(|ids| ids.strip_suffix(self.suffix.as_slice()));

@@ -6,9 +6,7 @@ use crate::error::Result;
 /// Which part of a long text a row keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TruncationSide {
-    /// Drops tokens at the start.
     Left,
-    /// Drops tokens at the end.
     Right,
 }
 
@@ -17,7 +15,6 @@ pub enum TruncationSide {
 pub struct RowOptions {
     /// The most ids of a row, special ids included; more than the model's limit is the limit.
     pub max_tokens: usize,
-    /// Which end is dropped.
     pub side: TruncationSide,
     /// Whether the special ids are put around a text.
     pub adds_special_tokens: bool,
@@ -61,9 +58,6 @@ impl Row {
 
 impl Tokens {
     /// The row of a text or of its ids.
-    ///
-    /// # Errors
-    /// As [`Tokens::text`].
     pub fn row_of(&self, source: TextOrIds, role: Role, options: &RowOptions) -> Result<Row> {
         let (prompt, body) = match source {
             TextOrIds::Text(text) => self.prompt_and_body(text, role)?,
@@ -86,9 +80,6 @@ impl Tokens {
     /// The rows of overlapping windows that together cover a text; one row for a text that fits.
     ///
     /// `max_tokens` is as in [`RowOptions`], and `total_tokens` bounds what is read of the text.
-    ///
-    /// # Errors
-    /// As [`Tokens::text`].
     pub fn window_rows(&self, text: &str, role: Role, max_tokens: usize, total_tokens: usize) -> Result<Vec<Vec<i32>>> {
         let (prompt, mut body) = self.prompt_and_body(text, role)?;
         let around = self.prefix.len() + prompt.len() + self.suffix.len();
@@ -105,9 +96,6 @@ impl Tokens {
     }
 
     /// Checks a client's ids; `adds_special_tokens` is that of [`RowOptions`].
-    ///
-    /// # Errors
-    /// As [`Tokens::text`].
     pub fn inner_ids(&self, ids: &[u32], adds_special_tokens: bool) -> Result<GivenIds> {
         let size = self.tokenizer.get_vocab_size(true);
         if let Some(unknown) = ids.iter().find(|id| usize::try_from(**id).map_or(true, |id| id >= size)) {

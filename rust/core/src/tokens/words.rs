@@ -55,9 +55,6 @@ fn normalize(tokenizer: &Tokenizer, text: &str) -> Option<String> {
 
 impl Tokens {
     /// The ids of each unit, without special ids and prompts.
-    ///
-    /// # Errors
-    /// [`crate::error::ErrorKind::Internal`] if the tokenizer fails; errors of `check`.
     pub fn of_units(&self, text: &str, units: &[ByteSpan], check: &Check) -> Result<Vec<Vec<i32>>> {
         let texts: Vec<&str> = units.iter().map(|unit| unit.of(text)).collect();
         self.ids_of_parts(&texts, !self.contains_added_token(text), check)

@@ -10,7 +10,6 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 /// Bytes of a page in which it may name its encoding.
 const PRESCAN_BYTES: usize = 1024;
 
-/// Decodes bytes into text.
 pub(super) fn decode(bytes: &[u8], declared: Option<&str>, is_html: bool) -> String {
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
     let own = || if is_html { own_encoding(&bytes[..bytes.len().min(PRESCAN_BYTES)]) } else { None };

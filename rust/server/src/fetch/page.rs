@@ -13,7 +13,6 @@ use crate::http::admission::BodyMemory;
 /// The interval of checks for cancellation.
 const POLL: Duration = Duration::from_millis(50);
 
-/// A page that was fetched.
 #[derive(Debug)]
 pub enum FetchedPage {
     /// HTML, Markdown or plain text.

@@ -8,7 +8,6 @@ use pullquote_core::error::ErrorKind;
 use super::addresses::PrivateAddress;
 use crate::http::failure::{Cause, Failure};
 
-/// Why a page cannot be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfetched {
     /// The request does not contain it, and it is not an address.
@@ -17,15 +16,10 @@ pub(crate) enum Unfetched {
     NoFetcher,
     /// Its address cannot be fetched.
     NoAddress,
-    /// Its address is private.
     Private,
-    /// Its server says so.
     Status(u16),
-    /// It took too long.
     TimedOut,
-    /// More redirects than allowed.
     TooManyRedirects(usize),
-    /// More bytes than allowed.
     TooLarge(usize),
     /// Its content type has no text.
     NoText(String),

@@ -17,14 +17,12 @@ use crate::http::failure::{Cause, Failure};
 use crate::http::trace_context;
 use crate::settings::Settings;
 
-/// A client of the upstream.
 pub(crate) struct Upstream {
     client: Client,
     search: Url,
     key: Option<HeaderValue>,
 }
 
-/// The upstream's answer.
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,

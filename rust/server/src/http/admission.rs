@@ -37,7 +37,6 @@ pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields
 /// The longest value of that header, in characters.
 const LONGEST_IGNORED: usize = 1024;
 
-/// The limits of a server's requests.
 pub(crate) struct Admission {
     /// Requests that queue or run.
     slots: Arc<Semaphore>,
@@ -57,16 +56,13 @@ pub(crate) struct BodyMemory {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLimits {
     pub(crate) deadline: Instant,
-    /// Lower runs first.
     pub(crate) priority: i32,
 }
 
-/// The input of a request's work.
 pub(crate) struct Input {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) limits: RequestLimits,
-    /// Time in the queue.
     pub(crate) queued: Duration,
     /// For the log of work that continues after the answer has begun.
     pub(crate) id: RequestId,
@@ -82,7 +78,6 @@ pub(crate) struct RequestControl {
     stop: Stop,
 }
 
-/// The result of a request's work.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) content_type: &'static str,
@@ -201,7 +196,6 @@ impl BodyMemory {
 }
 
 impl Input {
-    /// Parses the body, which is a JSON object.
     pub(crate) fn parse<'body, T: Deserialize<'body>>(&'body self) -> Result<T, Failure> {
         body::parse(&self.headers, &self.body, |path| self.ignored.borrow_mut().push(path))
     }
@@ -229,7 +223,6 @@ impl Input {
 }
 
 impl RequestControl {
-    /// With this timeout, if it is shorter.
     pub(crate) fn within(mut self, timeout: Option<Duration>) -> Self {
         if let Some(sooner) = timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
             self.limits.deadline = self.limits.deadline.min(sooner);
@@ -281,7 +274,6 @@ pub(crate) async fn compute(
 }
 
 impl Admitted {
-    /// Takes a slot and reads the body.
     pub(crate) async fn new(app: &Arc<App>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let limits: RequestLimits =

@@ -22,7 +22,6 @@ use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
 use crate::routes::vectors::{Item, Truncation, Vectors, normalize, too_long};
 
-/// The content type of raw vectors.
 pub(crate) const OCTETS: &str = "application/octet-stream";
 
 const SHAPE: HeaderName = HeaderName::from_static("x-embedding-shape");
@@ -106,7 +105,6 @@ impl Encoding {
         self.parts.rows()
     }
 
-    /// The number of texts truncated at the model's limit.
     pub(crate) const fn truncated(&self) -> usize {
         self.parts.truncated()
     }

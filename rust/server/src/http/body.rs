@@ -67,7 +67,6 @@ impl<T: JsonSchema> JsonSchema for Object<T> {
     }
 }
 
-/// Reads a body, and reserves memory for it.
 pub(crate) async fn read(
     app: &App,
     headers: &HeaderMap,

@@ -20,7 +20,6 @@ struct LimiterState {
     waiting: FairQueue<oneshot::Sender<Permit>>,
 }
 
-/// Allows one request to run, until it is dropped.
 pub(crate) struct Permit(Option<Arc<ConcurrencyLimiter>>);
 
 impl ConcurrencyLimiter {

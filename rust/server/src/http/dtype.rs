@@ -23,7 +23,6 @@ pub(crate) enum Endianness {
     Big,
 }
 
-/// How numbers become bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NumberFormat {
     pub(crate) dtype: Dtype,
@@ -149,7 +148,6 @@ pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
     json.push(b']');
 }
 
-/// Numbers as their bytes in memory.
 struct Owned<T>(Vec<T>);
 
 impl<T: NoUninit> AsRef<[u8]> for Owned<T> {

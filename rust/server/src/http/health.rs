@@ -26,7 +26,6 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Records that a text was encoded.
     pub(crate) fn succeeded(&self) {
         *self.success.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

@@ -68,7 +68,6 @@ struct RequestGuard<'app> {
     is_finished: bool,
 }
 
-/// Wraps every route.
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let (mut request, drain) = BodyDrain::track(request);

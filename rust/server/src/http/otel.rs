@@ -36,7 +36,6 @@ pub(crate) struct Exporter {
     tracer: SdkTracer,
 }
 
-/// How often a failure to send spans is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Sends spans, and logs failures once a minute instead of every five seconds.
@@ -140,7 +139,6 @@ impl RequestSpan {
         self.0.span_context().clone()
     }
 
-    /// Ends it with the request's result.
     pub(crate) fn end(&mut self, status: StatusCode, failure: Option<&str>, work: Option<&Work>) {
         let span = &mut self.0;
         span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));

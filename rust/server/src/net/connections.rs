@@ -134,7 +134,6 @@ impl Connections {
     }
 }
 
-/// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionEnd {
     /// By either side, or because it broke.

@@ -21,10 +21,8 @@ use crate::settings::Settings;
 /// Connections that the system keeps until they are accepted.
 const BACKLOG: i32 = 1024;
 
-/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// An address and a port.
     Tcp(SocketAddr),
     /// The file of a Unix socket.
     Unix(PathBuf),

@@ -19,7 +19,6 @@ use tokio_util::task::AbortOnDropHandle;
 /// The largest part of a body that hyper gets at once. Small, because a client can leave the last one unread.
 const MAX_PART: usize = 64 * 1024;
 
-/// Which timeout has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overdue {
     Idle,
@@ -39,7 +38,6 @@ enum ConnectionState {
     Stalled,
 }
 
-/// The activity of a connection, shared with its streams.
 #[derive(Clone)]
 pub(crate) struct Activity {
     state: watch::Sender<ConnectionState>,
@@ -103,7 +101,6 @@ impl Activity {
 }
 
 impl OpenStream {
-    /// Wraps a body with the timer.
     pub(crate) fn watch(self, body: Body) -> Body {
         Body::new(WatchedBody { body, rest: Bytes::new(), timer: None, stream: self })
     }
@@ -128,7 +125,6 @@ impl Drop for OpenStream {
     }
 }
 
-/// The body of an answer over HTTP/2.
 struct WatchedBody {
     body: Body,
     /// What is left of the last frame.

@@ -112,13 +112,11 @@ impl Document {
 }
 
 impl RequestPage {
-    /// A file of a form.
     pub(crate) fn uploaded(name: Option<String>, document: Arc<uploads::ParsedUpload>) -> Self {
         let text_hash = text_hash(&document.text);
         Self { id: name, title: None, content: PageContent::Uploaded { document, text_hash } }
     }
 
-    /// The document of an uploaded file.
     pub(crate) fn document(&self) -> Option<&uploads::ParsedUpload> {
         match &self.content {
             PageContent::Uploaded { document, .. } => Some(document),
@@ -207,7 +205,6 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 }
 
-/// Checks the length of each text.
 pub(crate) fn check_lengths<'text>(
     texts: impl IntoIterator<Item = &'text str>,
     field: &str,

@@ -20,7 +20,6 @@ use crate::http::failure::Failure;
 /// Identifies files of this program; others are refused.
 const APPLICATION_ID: i32 = 0x7071_7431;
 
-/// The layout of the tables.
 const VERSION: i32 = 2;
 
 /// The layout without an index of words.
@@ -42,14 +41,12 @@ const LAYOUT: &str = "
 /// Counting documents and bytes would otherwise read all texts. Files from before it get it when they are opened.
 const BYTES_INDEX: &str = "CREATE INDEX IF NOT EXISTS documents_bytes ON documents (bytes);";
 
-/// An open file.
 pub(super) struct FileStore {
     open: Mutex<Open>,
     /// Documents whose threads wait for `open`.
     waiting: Mutex<Vec<Arc<Put>>>,
 }
 
-/// A document to store.
 struct Put {
     id: String,
     document: Stored,

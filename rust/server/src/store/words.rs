@@ -22,7 +22,6 @@ pub(super) const BEST: &str = "
 /// Where scripts begin that do not put spaces between words: Thai, and after it those of East Asia.
 const FIRST_WITHOUT_SPACES: char = '\u{e00}';
 
-/// Indexes a document under its row.
 pub(super) fn add(connection: &Connection, row: i64, title: Option<&str>, text: &str) -> Result<()> {
     connection.prepare_cached("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)")?.execute(params![
         row,
@@ -32,7 +31,6 @@ pub(super) fn add(connection: &Connection, row: i64, title: Option<&str>, text: 
     Ok(())
 }
 
-/// Takes the document of a row out of the index.
 pub(super) fn remove(connection: &Connection, row: i64) -> Result<()> {
     connection.prepare_cached("DELETE FROM words WHERE rowid = ?")?.execute([row])?;
     Ok(())

@@ -29,7 +29,6 @@ pub(crate) struct Rectangle {
 }
 
 impl ParsedUpload {
-    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + size_of_val(self.boxes.as_slice())
     }

@@ -11,7 +11,6 @@ use crate::http::failure::{Cause, Failure};
 
 const FORM: &str = "multipart/form-data";
 
-/// The parts of a form.
 pub(crate) struct Form {
     /// JSON: `{}` if the form has no such part.
     pub(crate) request: Bytes,
@@ -20,13 +19,11 @@ pub(crate) struct Form {
     pub(crate) password: Option<String>,
 }
 
-/// A file of a form.
 pub(crate) struct UploadedFile {
     pub(crate) name: Option<String>,
     pub(crate) content: Bytes,
 }
 
-/// Whether a request's body is a form.
 pub(crate) fn is_form(headers: &HeaderMap) -> bool {
     let kind = content_type(headers).split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case(FORM)

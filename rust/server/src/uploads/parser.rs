@@ -41,7 +41,6 @@ const HEADER_BYTES: usize = 1024;
 /// Variables of the environment that a parser must not see.
 const SECRETS: [&str; 2] = ["PULLQUOTE_API_KEY", "PULLQUOTE_UPSTREAM_KEY"];
 
-/// Runs processes that read files.
 pub(crate) struct Parser {
     /// The program and its arguments; empty without the libraries for documents.
     command: Vec<String>,
@@ -54,7 +53,6 @@ pub(crate) struct Parser {
     cache: Mutex<Cache>,
 }
 
-/// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Pdf,
@@ -62,9 +60,7 @@ pub(crate) enum FileKind {
     Text,
 }
 
-/// A page of a PDF as an image.
 pub(crate) struct PageImage {
-    /// PNG.
     pub(crate) image: Bytes,
     /// The part of the page that it shows, in points: left, bottom, right, top.
     pub(crate) area: [f32; 4],
@@ -83,7 +79,6 @@ pub(crate) struct Parsing {
     known: Option<Arc<ParsedUpload>>,
 }
 
-/// The answer of a process.
 pub(crate) struct Parsed {
     parsing: Parsing,
     output: Vec<u8>,
@@ -184,7 +179,6 @@ impl Parser {
         Ok(PageImage { image: Bytes::copy_from_slice(image), area, rotation })
     }
 
-    /// What a process writes.
     async fn process(&self, parsing: &Parsing, more: Value, deadline: Instant) -> Result<Vec<u8>, Failure> {
         let until = deadline.min(Instant::now() + self.timeout);
         let late = |_| {
@@ -300,7 +294,6 @@ impl Parser {
 }
 
 impl FileKind {
-    /// By the bytes of a file.
     fn of(content: &[u8]) -> Self {
         let has = |part: &[u8], name: &[u8]| part.windows(name.len()).any(|window| window == name);
         if has(&content[..content.len().min(HEADER_BYTES)], b"%PDF-") {

@@ -62,7 +62,7 @@ impl CudaDevice {
     /// `graphs`, the thread captures CUDA graphs.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] where there is no thread, or the GPU cannot be used.
+    /// [`ErrorKind::Device`] if there is no thread, or the GPU cannot be used.
     pub fn start(
         name: &str,
         index: usize,
@@ -223,7 +223,7 @@ impl CudaDevice {
     /// collecting counts as computing.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`] where the GPU has no memory for it, [`ErrorKind::Device`] where the GPU failed,
+    /// [`ErrorKind::OutOfMemory`] where the GPU has no memory for it, [`ErrorKind::Device`] if the GPU failed,
     /// [`ErrorKind::Encoder`] for anything else.
     pub fn collect(&mut self, ticket: u64, receive: impl FnOnce(&[f32])) -> Result<BatchTimes> {
         while !self.is_finished(ticket) {

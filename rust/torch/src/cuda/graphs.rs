@@ -58,7 +58,7 @@ pub trait CaptureMemory: Send {
     /// Calls `capture` while torch's allocations on this thread come from this memory, and torch queues on the capture's stream.
     ///
     /// # Errors
-    /// Why it cannot be, in a sentence; `capture` may have been called.
+    /// The reason, as a sentence. `capture` may have been called.
     fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> Result<(), String>;
 
     /// Gives the memory back to torch's allocator. No graph that uses it is left, nor running. Dropping leaks it instead.
@@ -78,7 +78,6 @@ pub struct CaptureSupport {
 pub(super) struct Graphs {
     support: CaptureSupport,
     runtime: &'static Runtime,
-    /// The number that CUDA gives the GPU.
     index: usize,
     table: GraphTable<Graph>,
     /// Since the first capture.

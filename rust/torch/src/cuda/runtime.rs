@@ -30,7 +30,6 @@ const THREAD_LOCAL: c_int = 1;
 
 /// The functions that pullquote calls, named as in CUDA's manual; 0 is success.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "CUDA's manual has them")]
 pub struct Runtime {
     pub set_device: unsafe extern "C" fn(device: c_int) -> c_int,
     pub host_alloc: unsafe extern "C" fn(memory: *mut *mut c_void, bytes: usize, flags: c_uint) -> c_int,
@@ -54,7 +53,6 @@ pub struct Runtime {
     pub graph_exec_destroy: unsafe extern "C" fn(exec: *mut c_void) -> c_int,
 }
 
-/// An error of CUDA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaError(String);
 
@@ -105,18 +103,12 @@ impl Runtime {
     }
 
     /// Makes a GPU the calling thread's current one.
-    ///
-    /// # Errors
-    /// As CUDA has it.
     pub fn use_device(&self, device: usize) -> Result<(), CudaError> {
         // SAFETY: a number that is no device is an error.
         self.check(unsafe { (self.set_device)(c_int::try_from(device).unwrap_or(c_int::MAX)) })
     }
 
     /// Free bytes of the current GPU's memory. After an error that breaks a GPU for the process, this fails as all calls do.
-    ///
-    /// # Errors
-    /// As CUDA has it.
     pub fn free_memory(&self) -> Result<u64, CudaError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both places can be written to.
@@ -171,9 +163,6 @@ unsafe impl Send for PinnedMemory {}
 
 impl PinnedMemory {
     /// Allocates zeros.
-    ///
-    /// # Errors
-    /// Where there is no memory, or the current GPU is broken.
     pub fn new(runtime: &'static Runtime, bytes: usize) -> TorchResult<Self> {
         let mut address = null_mut();
         // SAFETY: the place can be written to.
@@ -211,9 +200,6 @@ unsafe impl Send for Event {}
 
 impl Event {
     /// An event of the current GPU.
-    ///
-    /// # Errors
-    /// Where the GPU is broken.
     pub fn new(runtime: &'static Runtime) -> Result<Self, CudaError> {
         let mut event = null_mut();
         // SAFETY: the place can be written to.
@@ -224,9 +210,6 @@ impl Event {
 
     /// Records the event after everything that torch has queued on the current GPU. Threads that change nothing queue on the default
     /// stream, as torch does.
-    ///
-    /// # Errors
-    /// Where the GPU is broken.
     pub fn record(&self) -> Result<(), CudaError> {
         // SAFETY: the event is alive, and null is the default stream.
         self.runtime.check(unsafe { (self.runtime.event_record)(self.event.as_ptr(), null_mut()) })
@@ -234,9 +217,6 @@ impl Event {
 
     /// Whether the GPU has reached it. Never waits, and any thread may call it, whatever its current GPU; an event that was not
     /// recorded is done.
-    ///
-    /// # Errors
-    /// The GPU's own error, of this or earlier work.
     pub fn is_done(&self) -> Result<bool, CudaError> {
         // SAFETY: the event is alive.
         let code = unsafe { (self.runtime.event_query)(self.event.as_ptr()) };
@@ -262,9 +242,6 @@ unsafe impl Send for CaptureStream {}
 
 impl CaptureStream {
     /// A stream of the current GPU.
-    ///
-    /// # Errors
-    /// As CUDA has it.
     pub fn new(runtime: &'static Runtime) -> Result<Self, CudaError> {
         let mut stream = null_mut();
         // SAFETY: the place can be written to.
@@ -279,9 +256,6 @@ impl CaptureStream {
     }
 
     /// Captures what `work` queues on this stream, which nothing else uses. The capture ends whatever fails.
-    ///
-    /// # Errors
-    /// `work`'s error, or else CUDA's.
     pub fn capture(self, work: &mut dyn FnMut() -> TorchResult<()>) -> TorchResult<GraphExec> {
         let runtime = self.runtime;
         // SAFETY: the stream is alive.
@@ -318,9 +292,6 @@ unsafe impl Send for GraphExec {}
 
 impl GraphExec {
     /// Queues it on the default stream, as torch's operators are.
-    ///
-    /// # Errors
-    /// As CUDA has it.
     pub fn launch(&self) -> Result<(), CudaError> {
         // SAFETY: it is alive, and null is the default stream.
         self.runtime.check(unsafe { (self.runtime.graph_launch)(self.exec.as_ptr(), null_mut()) })

@@ -26,7 +26,6 @@ const TOKEN_COUNT_MULTIPLE: usize = 16;
 /// The pinned memory of one batch. Its owner must not drop or write it while the GPU may use it.
 #[derive(Debug)]
 pub struct Staging {
-    /// Ids, positions and cumulative lengths.
     ragged: PinnedBuffer<i32>,
     /// As `ragged`, for a CUDA graph. Not the same memory, here and below, because a batch may be written again in another layout
     /// while its copy is still on its way.
@@ -43,7 +42,6 @@ pub struct Staging {
 /// The sizes of a ragged batch on a device, its padding included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RaggedShape {
-    /// Tokens of all rows.
     pub tokens: usize,
     /// Rows of the batch, then those of padding tokens, then empty ones.
     pub rows: usize,
@@ -107,9 +105,6 @@ impl RaggedShape {
     }
 
     /// The batch whose values are on the device, int32 `[values]`.
-    ///
-    /// # Errors
-    /// Where torch has no memory, or there are fewer values.
     pub fn view(self, uploaded: &Tensor) -> TorchResult<Ragged> {
         let Self { tokens, rows, longest } = self;
         Ok(Ragged {
@@ -138,9 +133,6 @@ impl Staging {
     }
 
     /// Writes a batch in the padded layout and starts its copy to the device. Rows have at most `max_tokens`.
-    ///
-    /// # Errors
-    /// Where there is no memory.
     pub fn upload_padded(&mut self, batch: &Batch, device: Device, max_tokens: usize) -> TorchResult<Padded> {
         let rows = row_bucket(batch.lengths.len());
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
@@ -173,9 +165,6 @@ impl Staging {
     }
 
     /// Writes a batch in the ragged layout and starts its copy to the device, as [`Self::upload_padded`] does.
-    ///
-    /// # Errors
-    /// Where there is no memory.
     pub fn upload_ragged(&mut self, batch: &Batch, device: Device) -> TorchResult<Ragged> {
         let shape = RaggedShape::of(batch);
         shape.write(batch, self.ragged.slice_mut(shape.values())?);
@@ -183,18 +172,12 @@ impl Staging {
     }
 
     /// Writes a batch in a shape that it fits and starts its copy to memory of the device, int32 `[values]`.
-    ///
-    /// # Errors
-    /// Where there is no memory.
     pub fn upload_bucketed(&mut self, batch: &Batch, shape: RaggedShape, to: &Tensor) -> TorchResult<()> {
         shape.write(batch, self.bucketed.slice_mut(shape.values())?);
         copy(new_reference(to)?, self.bucketed.tensor(&[dim(shape.values())])?)
     }
 
     /// Starts the copy of a batch's queries, `[queries, dimension]`, to the device; `None` where there are none.
-    ///
-    /// # Errors
-    /// Where there is no memory.
     pub fn upload_queries(&mut self, queries: &[f32], dimension: usize, device: Device) -> TorchResult<Option<Tensor>> {
         if queries.is_empty() {
             return Ok(None);
@@ -204,9 +187,6 @@ impl Staging {
     }
 
     /// Starts the copy of rows, float32 `[rows, values]`, from the device.
-    ///
-    /// # Errors
-    /// Where there is no memory, or a kernel failed.
     pub fn download(&mut self, rows: &Tensor) -> TorchResult<()> {
         let size = rows.size();
         self.values = usize::try_from(size.iter().product::<i64>()).unwrap_or(0);
@@ -228,7 +208,6 @@ impl Staging {
     }
 }
 
-/// Starts a copy.
 fn copy(to: Tensor, from: Tensor) -> TorchResult<()> {
     let non_blocking = Argument::Plain(Argued::Bool(true));
     let arguments = [Argument::Plain(Argued::Tensor(to)), Argument::Plain(Argued::Tensor(from)), non_blocking];

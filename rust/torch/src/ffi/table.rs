@@ -53,7 +53,7 @@ impl WakerContext {
 /// An encoder as a table; `release` ends it.
 ///
 /// # Errors
-/// [`ErrorKind::Internal`] where its spec cannot be written.
+/// [`ErrorKind::Internal`] if its spec cannot be written.
 pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let spec =
         serde_json::to_string(encoder.spec()).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;

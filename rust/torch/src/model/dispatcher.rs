@@ -52,7 +52,7 @@ impl Argument {
 /// Number and types of arguments and results must be those of the operator's schema; nothing checks them.
 ///
 /// # Errors
-/// Where this torch has no such operator (then the arguments leak), or it fails.
+/// If this torch has no such operator, the arguments leak.
 pub(crate) unsafe fn call<const ARGUMENTS: usize, const RESULTS: usize>(
     name: &CStr,
     arguments: [Argument; ARGUMENTS],

@@ -17,9 +17,7 @@ const EPSILON: f64 = 1e-5;
 #[derive(Debug)]
 pub(super) struct Head {
     steps: Vec<Step>,
-    /// Values in a vector.
     dimension: i64,
-    /// Whether rows are cut to `dimension`.
     truncates: bool,
     normalizes: bool,
 }
@@ -35,7 +33,7 @@ impl Head {
     /// Loads the modules after pooled rows of a width.
     ///
     /// # Errors
-    /// As [`Weights::read`], and [`ErrorKind::InvalidModel`] where a module takes vectors of another width.
+    /// As [`Weights::read`], and [`ErrorKind::InvalidModel`] if a module takes vectors of another width.
     pub(super) fn load(model: &Model, mut width: usize, device: Device) -> Result<Self> {
         // A norm at the end is applied after the vectors are cut, or left out.
         let modules = match model.modules.split_last() {
@@ -74,20 +72,15 @@ impl Head {
         Ok(Self { steps, dimension: dim(dimension), truncates: dimension < width, normalizes: model.normalize })
     }
 
-    /// Values in a vector.
     pub(super) fn dimension(&self) -> i64 {
         self.dimension
     }
 
-    /// Whether vectors have unit length.
     pub(super) fn normalizes(&self) -> bool {
         self.normalizes
     }
 
     /// The vectors of pooled rows, float32 `[rows, width]`.
-    ///
-    /// # Errors
-    /// Where torch has no memory.
     pub(super) fn apply(&self, mut rows: Tensor) -> TorchResult<Tensor> {
         for step in &self.steps {
             rows = match step {

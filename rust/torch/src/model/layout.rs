@@ -27,9 +27,6 @@ pub struct PaddingBuffer {
 
 impl PaddingBuffer {
     /// Pads a batch and copies it to a device.
-    ///
-    /// # Errors
-    /// Where torch has no memory.
     pub fn pad(&mut self, batch: &Batch, device: Device) -> TorchResult<Padded> {
         let rows = batch.lengths.len();
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
@@ -65,7 +62,6 @@ pub struct Ragged {
     pub ids: Tensor,
     /// `int32 [tokens]`: the position of each token in its row.
     pub positions: Tensor,
-    /// Where the rows begin and end.
     pub rows: RowOffsets,
 }
 
@@ -74,18 +70,13 @@ pub struct Ragged {
 pub struct RowOffsets {
     /// `int32 [rows + 1]` on the device: the start of each row, and the end of the last one.
     pub cumulative_lengths: Tensor,
-    /// Tokens of the longest row.
     pub longest: i64,
-    /// Tokens of all rows.
     pub tokens: i64,
 }
 
-/// A batch on a device.
 #[derive(Debug)]
 pub enum DeviceBatch {
-    /// In a matrix.
     Padded(Padded),
-    /// One row after the other.
     Ragged(Ragged),
 }
 

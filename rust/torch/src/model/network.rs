@@ -49,7 +49,7 @@ impl Network {
     /// [`Self::dtype`].
     ///
     /// # Errors
-    /// Where the model is missing, damaged, or of an unknown architecture.
+    /// [`ErrorKind::ModelNotFound`], [`ErrorKind::InvalidModel`] or [`ErrorKind::UnsupportedModel`].
     pub fn load(model: &Model, device: Device, dtype: Dtype, kind: Kind, varlen: Varlen) -> Result<Self> {
         if model.body != Body::Transformer {
             let message = format!(
@@ -78,12 +78,10 @@ impl Network {
         Ok(Self { architecture, device, pooling: model.pooling.clone(), head, vocabulary, dtype })
     }
 
-    /// Values in a vector.
     pub fn dimension(&self) -> usize {
         usize::try_from(self.head.dimension()).unwrap_or(0)
     }
 
-    /// Whether vectors have unit length.
     pub fn normalizes(&self) -> bool {
         self.head.normalizes()
     }
@@ -93,7 +91,6 @@ impl Network {
         self.vocabulary
     }
 
-    /// The device of the weights.
     pub fn device(&self) -> Device {
         self.device
     }
@@ -112,7 +109,6 @@ impl Network {
         Some(layers.flops_per_token())
     }
 
-    /// The type that it computes in.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -123,9 +119,6 @@ impl Network {
     }
 
     /// The rows of a checked batch in the padded layout: float32 `[rows, dimension]`, on the device.
-    ///
-    /// # Errors
-    /// Where torch has no memory, or a module fails.
     pub fn encode(&self, batch: &Batch, buffer: &mut PaddingBuffer) -> TorchResult<Tensor> {
         tch::no_grad(|| {
             let padded = buffer.pad(batch, self.device)?;
@@ -136,7 +129,7 @@ impl Network {
     /// The rows of a batch on the device, and those of its padding rows.
     ///
     /// # Errors
-    /// As [`Self::encode`]; and where the batch is ragged, but [`Self::is_varlen`] is false.
+    /// A ragged batch fails unless [`Self::is_varlen`].
     pub fn encode_uploaded(&self, batch: &DeviceBatch) -> TorchResult<Tensor> {
         let tokens = match (batch, &self.architecture) {
             (_, Architecture::Transformer(layers)) => layers.forward(batch)?,
@@ -185,7 +178,7 @@ impl Compute for Network {
 /// Replaces `values` with rows from torch, and checks them, as [`check_rows`] does.
 ///
 /// # Errors
-/// As [`check_rows`], and where torch fails now or failed before on this device.
+/// As [`check_rows`]. Errors of earlier work on the device appear here too.
 pub fn copy_rows(rows: &Tensor, values: &mut Vec<f32>) -> Result<()> {
     let failed = |error: TchError| batch_error(&error);
     let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;

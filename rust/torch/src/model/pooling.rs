@@ -88,7 +88,6 @@ pub(crate) fn cosines(rows: &Tensor, queries: &Tensor, have_unit_length: bool) -
     normalized.as_ref().unwrap_or(rows).f_matmul(&queries.f_transpose(0, 1)?)?.f_clamp(-1, 1)
 }
 
-/// Divides rows by their L2 norms.
 pub(super) fn normalize(rows: &Tensor) -> TorchResult<Tensor> {
     let norms = rows.f_linalg_norm(2, -1_i64, true, Kind::Float)?;
     rows.f_div(&norms.f_clamp_min(MIN_NORM)?)

@@ -12,7 +12,6 @@ use crate::error::{TorchResult, torch_error};
 
 pub(crate) const SCRIPT_FILE: &str = "model.pt";
 
-/// A loaded module.
 #[derive(Debug)]
 pub(super) struct Script {
     module: CModule,
@@ -25,7 +24,7 @@ impl Script {
     /// Loads a module onto a device and runs it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] where it cannot be read or run, or returns something else.
+    /// [`ErrorKind::InvalidModel`] if it cannot be read or run, or returns something else.
     pub(super) fn load(model: &Model, device: Device) -> Result<Self> {
         let path = model.file(SCRIPT_FILE);
         let invalid = |what: &str, error: &TchError| {
@@ -75,9 +74,6 @@ impl Script {
     }
 
     /// Token vectors `[rows, longest, dimension]`, or row vectors `[rows, dimension]`.
-    ///
-    /// # Errors
-    /// Where the module fails, or returns no tensor.
     pub(super) fn forward(&self, batch: &Padded) -> TorchResult<Tensor> {
         // The optimizer would compile again for each new shape. The setting is the thread's.
         tch::jit::f_set_graph_executor_optimize(false)?;

@@ -21,7 +21,6 @@ use super::layout::{DeviceBatch, Padded, Ragged, dim};
 use super::varlen::{self, Reach};
 use crate::error::TorchResult;
 
-/// A loaded transformer.
 #[derive(Debug)]
 pub(super) struct TransformerLayers {
     config: Transformer,
@@ -204,9 +203,6 @@ impl TransformerLayers {
     }
 
     /// Token vectors: `[tokens, dimension]`, or `[rows, longest, dimension]` for a padded batch, where those of padding are undefined.
-    ///
-    /// # Errors
-    /// Where torch has no memory, or no variable-length attention.
     pub(super) fn forward(&self, batch: &DeviceBatch) -> TorchResult<Tensor> {
         let context = self.context(batch)?;
         let embedded = self.embed(batch)?;

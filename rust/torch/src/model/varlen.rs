@@ -18,7 +18,6 @@ use crate::error::TorchResult;
 /// The devices on which variable-length attention is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Varlen {
-    /// None.
     Off,
     /// GPUs; on a CPU torch has no kernel for it, and says so on stderr.
     Cuda,
@@ -55,7 +54,7 @@ impl Varlen {
 /// `[tokens, key heads, width]`, to `[tokens, heads · width]`. Every token is in a row.
 ///
 /// # Errors
-/// Where torch has no memory, or no kernel for these types and sizes on this device; of that only stderr has the reason.
+/// If torch has no kernel for these types and sizes on this device, only stderr has the reason.
 pub(super) fn attend(
     queries: &Tensor,
     keys: &Tensor,

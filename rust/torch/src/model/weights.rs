@@ -27,7 +27,7 @@ impl Weights {
     /// Reads all weights of a model's directory.
     ///
     /// # Errors
-    /// [`ErrorKind::ModelNotFound`] where a file is not there, [`ErrorKind::InvalidModel`] where one is damaged.
+    /// [`ErrorKind::ModelNotFound`] where a file is not there, [`ErrorKind::InvalidModel`] if one is damaged.
     pub(super) fn read(directory: &Path) -> Result<Self> {
         let (source, files) = weight_files(directory)?;
         let mut tensors = HashMap::new();
@@ -41,7 +41,7 @@ impl Weights {
     /// Takes out a tensor, once.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] where it is missing or of another shape.
+    /// [`ErrorKind::InvalidModel`] if it is missing or of another shape.
     pub(super) fn take(&mut self, name: &str, shape: &[i64]) -> Result<Tensor> {
         let source = self.source.display();
         let Some(tensor) = self.tensors.remove(name) else {

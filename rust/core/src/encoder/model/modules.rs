@@ -17,20 +17,15 @@ pub enum Module {
     Dense {
         /// Of the weights.
         folder: PathBuf,
-        /// Values in its vector.
         inputs: usize,
-        /// Values in its result.
         outputs: usize,
-        /// Whether it has a bias.
         bias: bool,
-        /// Applied to each value.
         activation: Activation,
     },
     /// A layer norm with torch's epsilon, from `norm.weight` and `norm.bias` in its folder.
     LayerNorm {
         /// Of the weights.
         folder: PathBuf,
-        /// Values in a vector.
         width: usize,
     },
 }
@@ -39,7 +34,7 @@ impl Module {
     /// The folder of the weights of a module that takes vectors of a width; `None` for one without weights.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] where the module takes vectors of another width.
+    /// [`ErrorKind::InvalidModel`] if the module takes vectors of another width.
     pub fn folder(&self, width: usize) -> Result<Option<&Path>> {
         let (folder, inputs) = match self {
             Self::Normalize => return Ok(None),

@@ -9,7 +9,6 @@ pub struct Names {
     pub positions: &'static str,
     /// `[types, hidden]`
     pub token_types: &'static str,
-    /// The norm of the embeddings.
     pub embedding_norm: &'static str,
     /// `[buckets, heads]`
     pub relative_bias: &'static str,
@@ -17,15 +16,11 @@ pub struct Names {
     pub layer: &'static str,
     /// Queries, keys and values: three, or one that has them one after the other.
     pub qkv: &'static [&'static str],
-    /// The norm of queries.
     pub query_norm: &'static str,
-    /// The norm of keys.
     pub key_norm: &'static str,
-    /// The attention's output.
     pub attention_output: &'static str,
     /// After attention with [`BlockNorms::PostNorm`](super::transformer::BlockNorms), else before it.
     pub attention_norm: &'static str,
-    /// Of the attention's output.
     pub attention_output_norm: &'static str,
     /// Into the feed-forward layer. If it is gated: the activated projection and the other one, or one that has both.
     pub up: &'static [&'static str],
@@ -35,9 +30,7 @@ pub struct Names {
     pub down: &'static str,
     /// As `attention_norm`, for the feed-forward layer.
     pub mlp_norm: &'static str,
-    /// Of the feed-forward layer's output.
     pub mlp_output_norm: &'static str,
-    /// After the last layer.
     pub final_norm: &'static str,
 }
 

@@ -10,25 +10,19 @@ use crate::error::{Error, ErrorKind, Result};
 /// Text prepended to queries and passages, as asymmetric models need it. Often empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompts {
-    /// For queries.
     pub query: String,
-    /// For passages.
     pub passage: String,
-    /// Their source.
     pub source: PromptSource,
 }
 
-/// The source of prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromptSource {
-    /// The model has none.
     #[default]
     None,
     /// Its files.
     Files,
     /// pullquote's table of known models.
     Table,
-    /// The caller.
     Caller,
 }
 
@@ -49,9 +43,7 @@ impl PromptSource {
 pub struct PromptOverrides {
     /// The name of the prompt for queries, in `config_sentence_transformers.json`.
     pub name: Option<String>,
-    /// The prompt for queries.
     pub query: Option<String>,
-    /// The prompt for passages.
     pub passage: Option<String>,
 }
 

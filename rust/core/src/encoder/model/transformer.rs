@@ -20,13 +20,10 @@ pub struct Transformer {
     pub key_heads: usize,
     /// Width of a head; `hidden / heads` in most models.
     pub head_width: usize,
-    /// Number of layers.
     pub layers: usize,
-    /// The norms of tokens.
     pub norm: Norm,
     /// Added to the variance in norms.
     pub epsilon: f64,
-    /// Where the norms of a layer are.
     pub block: BlockNorms,
     /// Whether the embeddings are normalized before the first layer.
     pub embedding_norm: bool,
@@ -44,19 +41,15 @@ pub struct Transformer {
     pub attention_scale: f64,
     /// Whether tokens see no later ones.
     pub causal: bool,
-    /// What differs between layers, one for each.
     pub attention: Vec<LayerAttention>,
-    /// Applied inside the feed-forward layers.
     pub activation: Activation,
     /// Whether the activated values are multiplied by a second projection.
     pub gated: bool,
-    /// Which layers have biases.
     pub biases: Biases,
     /// What the tensors may be called: the encoder takes the first whose feed-forward layer is in the file.
     pub names: &'static [Names],
 }
 
-/// How tokens are normalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
     /// To mean 0 and variance 1, then times a weight, plus a bias if `Biases::norms`.
@@ -68,7 +61,6 @@ pub enum Norm {
     },
 }
 
-/// Where the norms of a layer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockNorms {
     /// `x = norm(x + attention(x))`, and the same for the feed-forward layer, as in BERT.
@@ -85,7 +77,6 @@ pub enum BlockNorms {
 /// Added to the score of a query and a key, by their distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bias {
-    /// Nothing.
     None,
     /// A weight for each head and bucket of distances, shared by all layers, as in T5; see [`bucket`].
     Buckets(usize),
@@ -96,7 +87,6 @@ pub enum Bias {
 /// Norms of queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryNorm {
-    /// None.
     None,
     /// Of each head by itself.
     Heads,
@@ -113,26 +103,19 @@ pub struct LayerAttention {
     pub rotary: Vec<f32>,
 }
 
-/// Which layers have biases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Biases {
-    /// Queries, keys and values.
     pub qkv: bool,
-    /// The attention's output.
     pub attention: bool,
-    /// The projections into the feed-forward layer.
     pub up: bool,
-    /// The projection out of it.
     pub down: bool,
-    /// Layer norms.
     pub norms: bool,
 }
 
 impl Biases {
     /// All, as in BERT.
     pub const ALL: Self = Self { qkv: true, attention: true, up: true, down: true, norms: true };
-    /// None.
     pub const NONE: Self = Self { qkv: false, attention: false, up: false, down: false, norms: false };
 }
 

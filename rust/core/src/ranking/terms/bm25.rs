@@ -51,7 +51,6 @@ impl PageTerms {
         self.starts.len() - 1
     }
 
-    /// The size in memory.
     pub fn bytes(&self) -> usize {
         size_of_val(self.terms.as_slice()) + size_of_val(self.starts.as_slice())
     }

@@ -19,12 +19,10 @@ pub(super) enum CharClass {
     Joiner,
     /// Invisible: soft hyphens, zero-width joiners, variation selectors.
     Ignorable,
-    /// Chinese characters.
     Han,
     Hiragana,
     /// Includes half-width letters.
     Katakana,
-    /// Korean syllables.
     Hangul,
     /// Letters and marks of Thai, Lao, Khmer and Burmese, which put no spaces between words.
     SoutheastAsian,

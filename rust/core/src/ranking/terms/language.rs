@@ -11,7 +11,6 @@ use super::stop_words::STOP_WORDS;
 
 /// A language with a stemmer or a list of stop words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "names of languages")]
 pub enum Language {
     /// Unknown, or one that needs neither, such as Chinese: words stay as they are.
     #[default]

@@ -93,7 +93,6 @@ pub(super) fn content(line: &str) -> &str {
     line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
 }
 
-/// The shape of a line without trailing white space.
 fn shape(line: &str) -> LineShape {
     let content = content(line);
     let Some(first) = content.chars().next() else { return LineShape::Blank };

@@ -31,7 +31,6 @@ pub(super) struct Link {
 pub(super) struct Links(Vec<Link>);
 
 impl Links {
-    /// Finds all links in one pass.
     pub(super) fn new(text: &str) -> Self {
         let mut finder = LinkFinder { text, open_brackets: Vec::new(), links: Vec::new() };
         let mut at = 0;

@@ -42,12 +42,10 @@ impl Windows {
         Ok(Self { highlight_length: count(highlight_length), step_size: count(step_size) })
     }
 
-    /// Units of a window.
     pub const fn highlight_length(self) -> usize {
         self.highlight_length
     }
 
-    /// Units between the starts of two windows.
     pub const fn step_size(self) -> usize {
         self.step_size
     }

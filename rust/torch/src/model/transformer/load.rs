@@ -44,8 +44,8 @@ impl TransformerLayers {
     /// Loads a model onto a device.
     ///
     /// # Errors
-    /// [`ErrorKind::UnsupportedModel`] where the architecture is another, [`ErrorKind::InvalidModel`] and
-    /// [`ErrorKind::ModelNotFound`] where the weights are not what `config.json` says.
+    /// [`ErrorKind::UnsupportedModel`] if the architecture is another, [`ErrorKind::InvalidModel`] and
+    /// [`ErrorKind::ModelNotFound`] if the weights are not what `config.json` says.
     pub(in crate::model) fn load(model: &Model, device: Device, kind: Kind, varlen: Varlen) -> Result<Self> {
         let config = Transformer::read(model)?;
         let weights = Weights::read(&model.directory)?;
