@@ -155,7 +155,7 @@ fn chain(cause: Option<&(dyn std::error::Error + 'static)>) -> String {
 fn causes<'error>(
     error: &'error (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'error (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error| (*error).source())
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod file;
 mod memory;
 mod words;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -18,6 +17,7 @@ use crate::http::failure::{Cause, Failure};
 use crate::settings::Settings;
 use crate::store::documents::text_hash;
 use file::FileStore;
+pub use file::check as check_store;
 use memory::MemoryStore;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Store {
     pub(crate) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>, Failure> {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.get(id)),
-            Backend::File(file) => Ok(file.get(id)?.map(Arc::new)),
+            Backend::File(file) => Ok(file.get(id)?),
         }
     }
 
@@ -108,7 +108,7 @@ impl Store {
     pub(crate) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.all()),
-            Backend::File(file) => Ok(file.all()?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect()),
+            Backend::File(file) => Ok(file.all()?),
         }
     }
 
@@ -116,9 +116,7 @@ impl Store {
     pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>, Failure> {
         match &self.backend {
             Backend::Memory(memory) => Ok(memory.search(query, most)?),
-            Backend::File(file) => {
-                Ok(file.search(query, most)?.into_iter().map(|(id, stored)| (id, Arc::new(stored))).collect())
-            }
+            Backend::File(file) => Ok(file.search(query, most)?),
         }
     }
 
@@ -144,15 +142,6 @@ impl Store {
             Backend::File(file) => file.size(),
         }
     }
-}
-
-/// Fails if the file of a store is another program's, or if another process has it. Says so sooner than [`Store::open`] if it comes
-/// before the model is loaded.
-///
-/// # Errors
-/// [`ErrorKind::InvalidArgument`], with the path.
-pub fn check_store(path: &Path) -> CoreResult<()> {
-    file::check(path)
 }
 
 pub(crate) fn not_stored(id: &str) -> Failure {

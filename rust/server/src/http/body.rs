@@ -1,6 +1,5 @@
 //! Bodies of requests: read within limits, and parsed with errors that name the field.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -12,7 +11,7 @@ use hyper::body::Body as _;
 use pullquote_core::engine::option_values::{self, OptionError};
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -27,6 +26,8 @@ use crate::http::admission::too_late;
 use crate::http::failure::{Cause, Failure};
 
 /// A value inside a body that must be an object. Without it, serde also takes a list, as the fields in their order.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
 pub(crate) struct Object<T>(pub(crate) T);
 
 struct ObjectVisitor<T>(PhantomData<T>);
@@ -46,24 +47,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Object<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }
 

@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use pullquote_core::engine::Work;
 
 use crate::app::App;
@@ -71,79 +71,56 @@ fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 20))
 }
 
+/// Registers a metric.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+fn bytes(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    add_with_unit(registry, name, help, Unit::Bytes, Gauge::default())
+}
+
+fn add_with_unit<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, unit: Unit, metric: M) -> M {
+    registry.register_with_unit(name, help, unit, metric.clone());
+    metric
+}
+
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let mut registry = Registry::with_prefix("pullquote");
+        let mut all = Registry::with_prefix("pullquote");
         let metrics = Self {
             registry: Registry::default(),
-            requests: Family::default(),
-            durations: Family::new_with_constructor(seconds),
-            queued: seconds(),
-            failures: Family::default(),
-            windows: Counter::default(),
-            windows_scored: Counter::default(),
-            encoded: Counter::default(),
-            tokens: Counter::default(),
-            truncated: Counter::default(),
-            running: Gauge::default(),
-            waiting: Gauge::default(),
-            connections: Gauge::default(),
-            cache_pages: Gauge::default(),
-            cache_bytes: Gauge::default(),
-            cache_hits: Counter::default(),
-            cache_misses: Counter::default(),
-            documents: Gauge::default(),
-            document_bytes: Gauge::default(),
-            resident: Gauge::default(),
-            devices: DeviceMetrics::default(),
-            stages: StageMetrics::default(),
+            requests: add(&mut all, "requests", "Completed requests by method, route and status"),
+            durations: add_with_unit(
+                &mut all,
+                "request_duration",
+                "Time from a request's headers to its response",
+                Unit::Seconds,
+                Family::new_with_constructor(seconds),
+            ),
+            queued: add_with_unit(&mut all, "request_queue", "Time a request spent queued", Unit::Seconds, seconds()),
+            failures: add(&mut all, "failures", "Failed requests and connections by cause"),
+            windows: add(&mut all, "windows", "Windows that pages were cut into"),
+            windows_scored: add(&mut all, "windows_scored", "Windows compared with a query"),
+            encoded: add(&mut all, "rows_encoded", "Windows, queries and texts encoded"),
+            tokens: add(&mut all, "tokens_encoded", "Tokens encoded"),
+            truncated: add(&mut all, "inputs_truncated", "Windows and texts truncated at the model's limit"),
+            running: add(&mut all, "requests_running", "Requests being processed"),
+            waiting: add(&mut all, "requests_waiting", "Requests queued"),
+            connections: add(&mut all, "connections", "Open connections"),
+            cache_pages: add(&mut all, "cache_pages", "Pages in the page cache"),
+            cache_bytes: bytes(&mut all, "cache", "Memory held by the page cache"),
+            cache_hits: add(&mut all, "cache_hits", "Page cache hits"),
+            cache_misses: add(&mut all, "cache_misses", "Page cache misses"),
+            documents: add(&mut all, "documents", "Stored documents"),
+            document_bytes: bytes(&mut all, "documents", "Size of the stored documents"),
+            resident: bytes(&mut all, "resident_memory", "Resident memory of the process"),
+            devices: DeviceMetrics::new(&mut all),
+            stages: StageMetrics::new(&mut all),
         };
-        registry.register("requests", "Completed requests by method, route and status", metrics.requests.clone());
-        registry.register_with_unit(
-            "request_duration",
-            "Time from a request's headers to its response",
-            Unit::Seconds,
-            metrics.durations.clone(),
-        );
-        registry.register_with_unit(
-            "request_queue",
-            "Time a request spent queued",
-            Unit::Seconds,
-            metrics.queued.clone(),
-        );
-        registry.register("failures", "Failed requests and connections by cause", metrics.failures.clone());
-        registry.register("windows", "Windows that pages were cut into", metrics.windows.clone());
-        registry.register("windows_scored", "Windows compared with a query", metrics.windows_scored.clone());
-        registry.register("rows_encoded", "Windows, queries and texts encoded", metrics.encoded.clone());
-        registry.register("tokens_encoded", "Tokens encoded", metrics.tokens.clone());
-        registry.register(
-            "inputs_truncated",
-            "Windows and texts truncated at the model's limit",
-            metrics.truncated.clone(),
-        );
-        registry.register("requests_running", "Requests being processed", metrics.running.clone());
-        registry.register("requests_waiting", "Requests queued", metrics.waiting.clone());
-        registry.register("connections", "Open connections", metrics.connections.clone());
-        registry.register("cache_pages", "Pages in the page cache", metrics.cache_pages.clone());
-        registry.register_with_unit("cache", "Memory held by the page cache", Unit::Bytes, metrics.cache_bytes.clone());
-        registry.register("cache_hits", "Page cache hits", metrics.cache_hits.clone());
-        registry.register("cache_misses", "Page cache misses", metrics.cache_misses.clone());
-        registry.register("documents", "Stored documents", metrics.documents.clone());
-        registry.register_with_unit(
-            "documents",
-            "Size of the stored documents",
-            Unit::Bytes,
-            metrics.document_bytes.clone(),
-        );
-        registry.register_with_unit(
-            "resident_memory",
-            "Resident memory of the process",
-            Unit::Bytes,
-            metrics.resident.clone(),
-        );
-        metrics.devices.register(&mut registry);
-        metrics.stages.register(&mut registry);
-        Self { registry, ..metrics }
+        Self { registry: all, ..metrics }
     }
 
     pub(crate) fn request(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {

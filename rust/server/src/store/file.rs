@@ -38,6 +38,8 @@ const LAYOUT: &str = "
     ) STRICT;
 ";
 
+const SELECT: &str = "SELECT id, title, text, text_hash FROM documents";
+
 /// Counting documents and bytes would otherwise read all texts. Files from before it get it when they are opened.
 const BYTES_INDEX: &str = "CREATE INDEX IF NOT EXISTS documents_bytes ON documents (bytes);";
 
@@ -61,8 +63,12 @@ struct Open {
     size: Size,
 }
 
-/// Fails if the file is not one of these, or if another process has it.
-pub(super) fn check(path: &Path) -> Result<()> {
+/// Fails if the file is another program's, or if another process has it. Says so sooner than [`FileStore::open`] if it comes before
+/// the model is loaded.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`], with the path.
+pub fn check(path: &Path) -> Result<()> {
     if path.exists() { named(path, connect(path)).map(drop) } else { Ok(()) }
 }
 
@@ -108,43 +114,35 @@ impl FileStore {
     }
 
     /// The documents with words of the query, the best first.
-    pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Stored)>> {
+    pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>> {
         let Some(expression) = words::expression(query) else { return Ok(Vec::new()) };
         let open = self.lock();
         let found = || {
             let mut best = open.connection.prepare_cached(words::BEST)?;
             let rows = best.query_map(params![expression, most], |row| row.get(0))?;
             let rows: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
-            let mut get =
-                open.connection.prepare_cached("SELECT id, title, text, text_hash FROM documents WHERE rowid = ?")?;
-            let read = |row: &rusqlite::Row| {
-                Ok((row.get(0)?, Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? }))
-            };
-            rows.into_iter().map(|row| get.query_row([row], read)).collect::<rusqlite::Result<Vec<_>>>()
+            let mut get = open.connection.prepare_cached(&format!("{SELECT} WHERE rowid = ?"))?;
+            rows.into_iter().map(|row| get.query_row([row], stored)).collect::<rusqlite::Result<Vec<_>>>()
         };
         found().map_err(|error| broken(&error))
     }
 
-    pub(super) fn get(&self, id: &str) -> Result<Option<Stored>> {
-        let read = |row: &rusqlite::Row| Ok(Stored { title: row.get(0)?, text: row.get(1)?, text_hash: row.get(2)? });
-        self.lock()
+    pub(super) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>> {
+        let found = self
+            .lock()
             .connection
-            .prepare_cached("SELECT title, text, text_hash FROM documents WHERE id = ?")
-            .and_then(|mut get| get.query_row([id], read).optional())
-            .map_err(|error| broken(&error))
+            .prepare_cached(&format!("{SELECT} WHERE id = ?"))
+            .and_then(|mut get| get.query_row([id], stored).optional());
+        Ok(found.map_err(|error| broken(&error))?.map(|(_, stored)| stored))
     }
 
-    pub(super) fn all(&self) -> Result<Vec<(String, Stored)>> {
-        let read = |row: &rusqlite::Row| {
-            Ok((row.get(0)?, Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? }))
-        };
+    pub(super) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>> {
         let open = self.lock();
-        let mut select = open
-            .connection
-            .prepare_cached("SELECT id, title, text, text_hash FROM documents ORDER BY id")
-            .map_err(|error| broken(&error))?;
-        let rows = select.query_map([], read).map_err(|error| broken(&error))?;
-        rows.collect::<rusqlite::Result<_>>().map_err(|error| broken(&error))
+        let all = || {
+            let mut select = open.connection.prepare_cached(&format!("{SELECT} ORDER BY id"))?;
+            select.query_map([], stored)?.collect::<rusqlite::Result<_>>()
+        };
+        all().map_err(|error| broken(&error))
     }
 
     pub(super) fn delete(&self, id: &str) -> Result<bool> {
@@ -288,6 +286,12 @@ fn replace(connection: &Connection, old: Option<i64>, put: &Put, bytes: usize) -
         .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
         .execute(params![id, document.title, document.text, document.text_hash, bytes])?;
     words::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
+}
+
+/// A row of [`SELECT`].
+fn stored(row: &rusqlite::Row) -> rusqlite::Result<(String, Arc<Stored>)> {
+    let stored = Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? };
+    Ok((row.get(0)?, Arc::new(stored)))
 }
 
 /// The row of a document, and its bytes.

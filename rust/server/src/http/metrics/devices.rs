@@ -11,6 +11,8 @@ use pullquote_core::engine::DeviceState;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::add;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DeviceLabel {
     device: String,
@@ -19,7 +21,6 @@ struct DeviceLabel {
 type Counts = Family<DeviceLabel, Counter<u64, AtomicU64>>;
 type Levels = Family<DeviceLabel, Gauge>;
 
-#[derive(Default)]
 pub(crate) struct DeviceMetrics {
     working: Levels,
     outstanding: Levels,
@@ -31,22 +32,20 @@ pub(crate) struct DeviceMetrics {
 }
 
 impl DeviceMetrics {
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "device_working",
-            "1 while the device is in rotation, 0 while it is excluded after a failure",
-            self.working.clone(),
-        );
-        registry.register("device_outstanding_tokens", "Tokens in flight on the device", self.outstanding.clone());
-        registry.register("device_batch_tokens", "Token budget of a batch on the device", self.batch_tokens.clone());
-        registry.register("device_batches", "Batches completed by the device", self.batches.clone());
-        registry.register("device_tokens", "Tokens processed by the device", self.tokens.clone());
-        registry.register("device_failures", "Batches that failed on the device", self.failures.clone());
-        registry.register(
-            "device_out_of_memory",
-            "Batches that ran out of memory on the device",
-            self.out_of_memory.clone(),
-        );
+    pub(super) fn new(all: &mut Registry) -> Self {
+        Self {
+            working: add(
+                all,
+                "device_working",
+                "1 while the device is in rotation, 0 while it is excluded after a failure",
+            ),
+            outstanding: add(all, "device_outstanding_tokens", "Tokens in flight on the device"),
+            batch_tokens: add(all, "device_batch_tokens", "Token budget of a batch on the device"),
+            batches: add(all, "device_batches", "Batches completed by the device"),
+            tokens: add(all, "device_tokens", "Tokens processed by the device"),
+            failures: add(all, "device_failures", "Batches that failed on the device"),
+            out_of_memory: add(all, "device_out_of_memory", "Batches that ran out of memory on the device"),
+        }
     }
 
     pub(crate) fn set(&self, states: Vec<DeviceState>) {

@@ -8,26 +8,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::{Registry, Unit};
 use pullquote_core::runtime::profiling::StageTotal;
 
+use super::{add, add_with_unit};
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StageLabel {
     stage: &'static str,
 }
 
-#[derive(Default)]
 pub(crate) struct StageMetrics {
     times: Family<StageLabel, Counter<f64, AtomicU64>>,
     counts: Family<StageLabel, Counter<u64, AtomicU64>>,
 }
 
 impl StageMetrics {
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register_with_unit(
-            "stage",
-            "Time spent in each stage of calls and batches",
-            Unit::Seconds,
-            self.times.clone(),
-        );
-        registry.register("stage_runs", "Number of times each stage ran", self.counts.clone());
+    pub(super) fn new(all: &mut Registry) -> Self {
+        let help = "Time spent in each stage of calls and batches";
+        Self {
+            times: add_with_unit(all, "stage", help, Unit::Seconds, Family::default()),
+            counts: add(all, "stage_runs", "Number of times each stage ran"),
+        }
     }
 
     pub(crate) fn set(&self, totals: Vec<StageTotal>) {
