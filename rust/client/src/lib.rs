@@ -13,7 +13,6 @@ mod direct;
 mod endpoints;
 mod exchange;
 pub mod forms;
-pub mod packed;
 mod passages;
 mod ranks;
 pub mod raw;
@@ -28,6 +27,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
@@ -42,7 +42,6 @@ use exchange::{CLOSED, Shared};
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, Page, ReturnOptions};
 pub use ranks::{RerankResult, StoredDocument};
-pub use raw::Dtype;
 pub use settings::Settings;
 pub use vectors::{Text, Vectors};
 
@@ -171,7 +170,7 @@ impl Client {
         &self,
         texts: Vec<T>,
         role: Role,
-        dtype: Dtype,
+        dtype: EmbeddingDtype,
         call: CallOptions,
     ) -> impl Future<Output = Result<Vectors<u8>>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);

@@ -2,6 +2,7 @@
 //!
 //! All pages of a call are one request, because they share budgets, and the scale of their relevance. [`crate::columns`] reads the answer.
 
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Pairing};
 use pullquote_core::error::Result;
@@ -13,8 +14,7 @@ use crate::attempts::CallOptions;
 use crate::columns::{Columns, ExpectedAnswer, read_answers};
 use crate::exchange::{Request, Shared, compute};
 use crate::forms::{FORM, File, Part, read_form, write_form};
-use crate::packed::PackedBodyWriter;
-use crate::raw::{Dtype, EmbeddingHeaders, bad};
+use crate::raw::{EmbeddingHeaders, bad};
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
 
@@ -29,7 +29,7 @@ pub struct ReturnOptions {
     /// The texts of stored pages.
     pub texts: bool,
     /// The vectors of passages and queries, in this type.
-    pub vectors: Option<Dtype>,
+    pub vectors: Option<EmbeddingDtype>,
 }
 
 /// The arguments of `Highlighter.highlights`, and what only a server returns.
@@ -64,7 +64,7 @@ struct HighlightsBody<'call> {
     #[serde(skip_serializing_if = "is_false")]
     return_vectors: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    embedding_dtype: Option<Dtype>,
+    embedding_dtype: Option<EmbeddingDtype>,
     #[serde(flatten)]
     options: &'call Options,
 }
@@ -181,12 +181,11 @@ pub(crate) async fn highlights<T: Text>(
 }
 
 /// The vectors of a part, which must have this number of rows.
-fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
+fn read_vectors(part: &Part, rows: usize, dtype: EmbeddingDtype) -> Result<Vectors<u8>> {
     let headers = EmbeddingHeaders::read(&part.headers, rows)?.ok_or_else(|| bad("a part of it is not raw vectors"))?;
     if headers.dtype != dtype {
         return Err(headers.wrong_dtype(dtype));
     }
-    // Before memory is allocated for it.
     if part.content.len() != headers.bytes() {
         return Err(bad(format!(
             "a part of it has {} bytes, and its shape needs {}",
@@ -194,11 +193,8 @@ fn read_vectors(part: &Part, rows: usize, dtype: Dtype) -> Result<Vectors<u8>> {
             headers.bytes()
         )));
     }
-    let mut values = vec![0; headers.bytes()];
-    let mut writer = PackedBodyWriter::new(headers, &mut values)?;
-    writer.write(&part.content)?;
-    writer.finish()?;
-    Ok(Vectors { values, dimension: headers.dimension, truncated: headers.truncated })
+    headers.check_values(&part.content)?;
+    Ok(Vectors { values: part.content.to_vec(), dimension: headers.dimension, truncated: headers.truncated })
 }
 
 /// The checks of the engine, before a request is sent.

@@ -5,28 +5,12 @@
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
-use serde::{Deserialize, Serialize};
 
 /// Values of the longest vector. It limits the memory that a server can make a client allocate.
 pub(crate) const MAX_DIMENSION: usize = 65_536;
-
-/// The type of values on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Dtype {
-    /// Four bytes.
-    Float32,
-    /// Two bytes, IEEE 754.
-    Float16,
-    /// Two bytes, the upper half of a float32.
-    Bfloat16,
-    /// A byte: 127 times the value, rounded.
-    Int8,
-    /// A bit, 1 above 0; the first of eight is the highest of its byte.
-    Binary,
-}
 
 /// The description of a body of vectors, from its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,42 +18,9 @@ pub struct EmbeddingHeaders {
     pub rows: usize,
     /// Values of a vector.
     pub dimension: usize,
-    pub dtype: Dtype,
+    pub dtype: EmbeddingDtype,
     /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
-}
-
-impl Dtype {
-    pub const ALL: [Self; 5] = [Self::Float32, Self::Float16, Self::Bfloat16, Self::Int8, Self::Binary];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Float32 => "float32",
-            Self::Float16 => "float16",
-            Self::Bfloat16 => "bfloat16",
-            Self::Int8 => "int8",
-            Self::Binary => "binary",
-        }
-    }
-
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
-    }
-
-    /// Whether its values convert to float32 without a scale.
-    pub const fn is_float(self) -> bool {
-        matches!(self, Self::Float32 | Self::Float16 | Self::Bfloat16)
-    }
-
-    /// Bytes of a vector.
-    pub const fn row_bytes(self, dimension: usize) -> usize {
-        match self {
-            Self::Float32 => 4 * dimension,
-            Self::Float16 | Self::Bfloat16 => 2 * dimension,
-            Self::Int8 => dimension,
-            Self::Binary => dimension.div_ceil(8),
-        }
-    }
 }
 
 pub(crate) const OCTETS: &str = "application/octet-stream";
@@ -101,8 +52,8 @@ impl EmbeddingHeaders {
             return Err(bad(format!("it claims the byte order {order:?}; only \"little\" is supported")));
         }
         let named = wanted("x-embedding-dtype")?;
-        let dtype =
-            Dtype::of_name(named).ok_or_else(|| bad(format!("it claims values of {named:?}, an unknown type")))?;
+        let dtype = EmbeddingDtype::of_name(named)
+            .ok_or_else(|| bad(format!("it claims values of {named:?}, an unknown type")))?;
         let shape = wanted("x-embedding-shape")?;
         let (stated, dimension) = shape
             .split_once(',')
@@ -129,94 +80,87 @@ impl EmbeddingHeaders {
         self.rows * self.dtype.row_bytes(self.dimension)
     }
 
-    /// The number of bytes with the next chunk.
-    pub(crate) fn filled(&self, filled: usize, chunk: &[u8]) -> Result<usize> {
-        let (filled, expected) = (filled + chunk.len(), self.bytes());
-        if filled > expected {
-            return Err(bad(format!("its body continues after the {expected} bytes of its shape")));
+    /// Checks the values of a whole body: floats must be finite, and bits after the last value must be zero.
+    pub fn check_values(&self, body: &[u8]) -> Result<()> {
+        let Self { dimension, dtype, .. } = *self;
+        // A whole row without a branch, so that the compiler vectorizes it.
+        let is_invalid = |row: &[u8]| match dtype {
+            EmbeddingDtype::Float32 => {
+                row.as_chunks().0.iter().fold(false, |wrong, four| wrong | !f32::from_le_bytes(*four).is_finite())
+            }
+            EmbeddingDtype::Float16 => {
+                row.as_chunks().0.iter().fold(false, |wrong, two| wrong | !f16::from_le_bytes(*two).is_finite())
+            }
+            EmbeddingDtype::Bfloat16 => {
+                row.as_chunks().0.iter().fold(false, |wrong, two| wrong | !bf16::from_le_bytes(*two).is_finite())
+            }
+            EmbeddingDtype::Int8 => false,
+            EmbeddingDtype::Binary => row.last().is_some_and(|last| dimension % 8 != 0 && last << (dimension % 8) != 0),
+        };
+        match body.chunks(dtype.row_bytes(dimension).max(1)).position(is_invalid) {
+            None => Ok(()),
+            Some(row) if dtype == EmbeddingDtype::Binary => {
+                Err(bad(format!("the vector of row {row} has bits after its {dimension} values")))
+            }
+            Some(row) => Err(not_finite(row)),
         }
-        Ok(filled)
     }
 
-    pub(crate) fn check_length(&self, filled: usize) -> Result<()> {
-        let expected = self.bytes();
-        if filled != expected {
-            return Err(bad(format!("its body ended after {filled} of {expected} bytes")));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn wrong_dtype(&self, asked: Dtype) -> Error {
+    pub(crate) fn wrong_dtype(&self, asked: EmbeddingDtype) -> Error {
         bad(format!("it claims values of {} instead of {}", self.dtype.name(), asked.name()))
     }
 }
 
-/// Writes a body into its place in the array.
+/// Writes a body into its place in the array, and checks it.
 pub struct BodyWriter<'place> {
     headers: EmbeddingHeaders,
-    place: &'place mut [f32],
+    place: &'place mut [u8],
     filled: usize,
-    /// The bytes of narrower types, which are converted at the end.
-    narrow: Option<Vec<u8>>,
 }
 
 impl<'place> BodyWriter<'place> {
-    /// A writer into `place`, which must have exactly the body's number of values.
-    pub fn new(headers: EmbeddingHeaders, place: &'place mut [f32]) -> Result<Self> {
-        if place.len() != headers.rows * headers.dimension {
-            let dimension = place.len() / headers.rows.max(1);
+    /// A writer into `place`, which must have exactly the body's length.
+    pub fn new(headers: EmbeddingHeaders, place: &'place mut [u8]) -> Result<Self> {
+        if place.len() != headers.bytes() {
+            let dimension = headers.dimension;
             return Err(bad(format!(
-                "its vectors have {} values, and others of this call have {dimension}",
-                headers.dimension
+                "its vectors have {dimension} values, and others of this call have another number"
             )));
         }
-        let narrow = (headers.dtype != Dtype::Float32).then(Vec::new);
-        Ok(Self { headers, place, filled: 0, narrow })
+        Ok(Self { headers, place, filled: 0 })
     }
 
-    /// The place of the whole body, if its bytes need no conversion.
-    pub(crate) fn whole_body(&mut self) -> Option<&mut [u8]> {
-        self.narrow.is_none().then(|| bytemuck::cast_slice_mut(self.place))
-    }
-
-    /// Checks the whole body, after [`BodyWriter::whole_body`] was filled.
-    pub(crate) fn finish_whole(mut self) -> Result<()> {
-        self.filled = self.headers.bytes();
-        self.finish()
-    }
-
-    /// Writes the next bytes of the body.
     pub fn write(&mut self, chunk: &[u8]) -> Result<()> {
-        let (begin, end) = (self.filled, self.headers.filled(self.filled, chunk)?);
-        match &mut self.narrow {
-            Some(narrow) => narrow.extend_from_slice(chunk),
-            None => bytemuck::cast_slice_mut::<f32, u8>(self.place)[begin..end].copy_from_slice(chunk),
-        }
-        self.filled = end;
+        let expected = self.place.len();
+        let Some(place) = self.place.get_mut(self.filled..self.filled + chunk.len()) else {
+            return Err(bad(format!("its body continues after the {expected} bytes of its shape")));
+        };
+        place.copy_from_slice(chunk);
+        self.filled += chunk.len();
         Ok(())
     }
 
-    /// Checks the whole body.
     pub fn finish(self) -> Result<()> {
-        self.headers.check_length(self.filled)?;
-        match (self.narrow, self.headers.dtype) {
-            (None, _) => to_native_endian(self.place),
-            (Some(bytes), Dtype::Float16) => {
-                let halves: Vec<f16> = bytes.as_chunks::<2>().0.iter().map(|two| f16::from_le_bytes(*two)).collect();
-                halves.convert_to_f32_slice(self.place);
-            }
-            (Some(bytes), Dtype::Bfloat16) => {
-                let halves: Vec<bf16> = bytes.as_chunks::<2>().0.iter().map(|two| bf16::from_le_bytes(*two)).collect();
-                halves.convert_to_f32_slice(self.place);
-            }
-            (Some(_), _) => return Err(self.headers.wrong_dtype(Dtype::Float32)),
+        let (filled, expected) = (self.filled, self.place.len());
+        if filled != expected {
+            return Err(bad(format!("its body ended after {filled} of {expected} bytes")));
         }
-        check_finite(self.place, self.headers.dimension)
+        self.headers.check_values(self.place)
+    }
+}
+
+/// Widens a body of float16 or bfloat16 that was checked.
+pub fn widen(dtype: EmbeddingDtype, body: &[u8], values: &mut [f32]) {
+    let halves = body.as_chunks::<2>().0.iter();
+    if dtype == EmbeddingDtype::Float16 {
+        halves.map(|two| f16::from_le_bytes(*two)).collect::<Vec<_>>().convert_to_f32_slice(values);
+    } else {
+        halves.map(|two| bf16::from_le_bytes(*two)).collect::<Vec<_>>().convert_to_f32_slice(values);
     }
 }
 
 /// Turns little-endian values in memory into native ones.
-fn to_native_endian(values: &mut [f32]) {
+pub(crate) fn to_native_endian(values: &mut [f32]) {
     if cfg!(target_endian = "big") {
         for value in values {
             *value = f32::from_bits(u32::from_le(value.to_bits()));
@@ -224,13 +168,8 @@ fn to_native_endian(values: &mut [f32]) {
     }
 }
 
-pub(crate) fn check_finite(values: &[f32], dimension: usize) -> Result<()> {
-    // A whole row without a branch, so that the compiler vectorizes it.
-    let is_wrong = |row: &[f32]| row.iter().fold(false, |wrong, value| wrong | !value.is_finite());
-    match values.chunks(dimension.max(1)).position(is_wrong) {
-        None => Ok(()),
-        Some(row) => Err(bad(format!("the vector of row {row} has a value that is not finite"))),
-    }
+pub(crate) fn not_finite(row: usize) -> Error {
+    bad(format!("the vector of row {row} has a value that is not finite"))
 }
 
 pub(crate) fn bad(message: impl Into<String>) -> Error {

@@ -9,9 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pullquote_core::error::Result;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::raw::{MAX_DIMENSION, bad, check_finite};
+use crate::raw::{MAX_DIMENSION, bad, not_finite};
 
 /// Vectors that came as JSON.
 #[derive(Debug)]
@@ -26,23 +27,25 @@ pub struct Rows {
 struct Body<'body>(Vec<Row<'body>>);
 
 /// A vector, and its index if the body has one.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
 struct Row<'body> {
+    #[serde(default)]
     index: Option<usize>,
-    vector: Vector<'body>,
+    embedding: Vector<'body>,
+}
+
+/// The body of `OpenAI`'s format.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
+struct OpenAiBody<'body> {
+    #[serde(default)]
+    data: Vec<Row<'body>>,
 }
 
 enum Vector<'body> {
     Numbers(Vec<f32>),
     Base64(Cow<'body, str>),
-}
-
-/// A row of `OpenAI`'s format.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
-struct OpenAiRow<'body> {
-    #[serde(default)]
-    index: Option<usize>,
-    embedding: Vector<'body>,
 }
 
 /// Reads the vectors of this number of texts.
@@ -52,7 +55,7 @@ pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
     if body.0.len() != rows {
         return Err(bad(format!("it has {} vectors for {rows} texts", body.0.len())));
     }
-    let dimension = body.0.first().map_or(0, |row| row.vector.dimension());
+    let dimension = body.0.first().map_or(0, |row| row.embedding.dimension());
     if rows > 0 && !(1..=MAX_DIMENSION).contains(&dimension) {
         return Err(bad(format!("its first vector has {dimension} values; 1 to {MAX_DIMENSION} are possible")));
     }
@@ -65,9 +68,12 @@ pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
             Some(true) => return Err(bad(format!("it has row {index} twice"))),
             Some(filled) => *filled = true,
         }
-        row.vector.write(&mut values[index * dimension..][..dimension], index)?;
+        row.embedding.write(&mut values[index * dimension..][..dimension], index)?;
     }
-    check_finite(&values, dimension)?;
+    let is_wrong = |row: &[f32]| row.iter().any(|value| !value.is_finite());
+    if let Some(row) = values.chunks(dimension.max(1)).position(is_wrong) {
+        return Err(not_finite(row));
+    }
     Ok(Rows { values, dimension })
 }
 
@@ -114,25 +120,13 @@ impl<'de> Deserialize<'de> for Body<'de> {
                 f.write_str("a list of vectors, or an object with data")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Body<'de>, A::Error> {
-                let mut rows = Vec::new();
-                while let Some(vector) = list.next_element()? {
-                    rows.push(Row { index: None, vector });
-                }
-                Ok(Body(rows))
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Body<'de>, A::Error> {
+                let vectors = Vec::deserialize(SeqAccessDeserializer::new(list))?.into_iter();
+                Ok(Body(vectors.map(|embedding| Row { index: None, embedding }).collect()))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body<'de>, A::Error> {
-                let mut rows = Vec::new();
-                while let Some(key) = map.next_key::<Cow<str>>()? {
-                    if key == "data" {
-                        let listed = map.next_value::<Vec<OpenAiRow>>()?.into_iter();
-                        rows = listed.map(|OpenAiRow { index, embedding }| Row { index, vector: embedding }).collect();
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(Body(rows))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Body<'de>, A::Error> {
+                OpenAiBody::deserialize(MapAccessDeserializer::new(map)).map(|body| Body(body.data))
             }
         }
         deserializer.deserialize_any(Bodies)
@@ -157,12 +151,8 @@ impl<'de: 'body, 'body> Deserialize<'de> for Vector<'body> {
                 Ok(Vector::Base64(Cow::Owned(text.to_owned())))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vector<'de>, A::Error> {
-                let mut numbers = Vec::new();
-                while let Some(number) = list.next_element()? {
-                    numbers.push(number);
-                }
-                Ok(Vector::Numbers(numbers))
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vector<'de>, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Vector::Numbers)
             }
         }
         deserializer.deserialize_any(VectorVisitor)

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
-
-use crate::raw::Dtype;
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +27,7 @@ pub struct Settings {
     pub proxy: Option<String>,
     /// PEM.
     pub ca_certs: Option<String>,
-    pub wire_dtype: Dtype,
+    pub wire_dtype: EmbeddingDtype,
 }
 
 impl Settings {

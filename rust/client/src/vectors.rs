@@ -15,14 +15,14 @@ use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
 use crate::attempts::{Attempts, CallOptions};
 use crate::exchange::{OpenResponse, Request, Shared, compute};
-use crate::packed::PackedBodyWriter;
-use crate::raw::{BodyWriter, Dtype, EmbeddingHeaders, bad};
+use crate::raw::{BodyWriter, EmbeddingHeaders, bad, to_native_endian, widen};
 use crate::request_error::RequestError;
 use crate::rows::{Rows, read_rows};
 use crate::settings::invalid;
@@ -37,10 +37,10 @@ impl<T: AsRef<str> + Send + Sync + 'static> Text for T {}
 
 pub(crate) trait Item: Zeroable + Copy + Send + Sync {
     /// Items of a vector.
-    fn width(dtype: Dtype, dimension: usize) -> usize;
+    fn width(dtype: EmbeddingDtype, dimension: usize) -> usize;
 
     /// Whether an answer of type `found` fits, if `requested` was requested.
-    fn accepts(found: Dtype, requested: Dtype) -> bool;
+    fn accepts(found: EmbeddingDtype, requested: EmbeddingDtype) -> bool;
 
     /// Reads the body of an answer into its place.
     fn read_body(
@@ -49,7 +49,7 @@ pub(crate) trait Item: Zeroable + Copy + Send + Sync {
         place: &mut [Self],
     ) -> impl Future<Output = Result<(), RequestError>> + Send;
 
-    fn from_json(rows: Rows, requested: Dtype) -> Result<(Vec<Self>, usize)>;
+    fn from_json(rows: Rows, requested: EmbeddingDtype) -> Result<(Vec<Self>, usize)>;
 }
 
 /// The vectors of texts: values of float32, or the bytes of another type.
@@ -74,7 +74,7 @@ struct EmbeddingCall<'call, T> {
     shared: &'call Shared,
     texts: Arc<[T]>,
     role: Role,
-    dtype: Dtype,
+    dtype: EmbeddingDtype,
     call: CallOptions,
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn embed<T: Text, I: Item>(
     shared: &Shared,
     texts: Arc<[T]>,
     role: Role,
-    dtype: Dtype,
+    dtype: EmbeddingDtype,
     call: CallOptions,
 ) -> Result<Vectors<I>> {
     if texts.is_empty() {
@@ -266,7 +266,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
     fn request(&self, part: &Range<usize>, route: Route) -> Result<Request> {
         let texts = Texts(&self.texts[part.clone()]);
         let size = texts.0.iter().map(|text| text.as_ref().len()).sum();
-        let dtype = (self.dtype != Dtype::Float32).then_some(self.dtype);
+        let dtype = (self.dtype != EmbeddingDtype::Float32).then_some(self.dtype);
         let (path, json) = match route {
             Route::OpenAi(_) if self.role == Role::Query => {
                 return Err(invalid(
@@ -301,12 +301,12 @@ impl<I> Embeddings<'_, I> {
 }
 
 impl Item for f32 {
-    fn width(_: Dtype, dimension: usize) -> usize {
+    fn width(_: EmbeddingDtype, dimension: usize) -> usize {
         dimension
     }
 
     /// Any float: a server need not support narrower types.
-    fn accepts(found: Dtype, _: Dtype) -> bool {
+    fn accepts(found: EmbeddingDtype, _: EmbeddingDtype) -> bool {
         found.is_float()
     }
 
@@ -315,29 +315,28 @@ impl Item for f32 {
         headers: EmbeddingHeaders,
         place: &mut [f32],
     ) -> Result<(), RequestError> {
-        let mut writer = BodyWriter::new(headers, place)?;
-        if let Some(place) = writer.whole_body()
-            && answer.fill(place).await?
-        {
-            return writer.finish_whole().map_err(|error| answer.error(&error).into());
+        if headers.dtype == EmbeddingDtype::Float32 {
+            read_bytes(answer, headers, bytemuck::cast_slice_mut(place)).await?;
+            to_native_endian(place);
+        } else {
+            let mut narrow = vec![0; headers.bytes()];
+            read_bytes(answer, headers, &mut narrow).await?;
+            widen(headers.dtype, &narrow, place);
         }
-        while let Some(chunk) = answer.chunk().await? {
-            writer.write(&chunk).map_err(|error| answer.error(&error))?;
-        }
-        writer.finish().map_err(|error| answer.error(&error).into())
+        Ok(())
     }
 
-    fn from_json(rows: Rows, _: Dtype) -> Result<(Vec<f32>, usize)> {
+    fn from_json(rows: Rows, _: EmbeddingDtype) -> Result<(Vec<f32>, usize)> {
         Ok((rows.values, rows.dimension))
     }
 }
 
 impl Item for u8 {
-    fn width(dtype: Dtype, dimension: usize) -> usize {
+    fn width(dtype: EmbeddingDtype, dimension: usize) -> usize {
         dtype.row_bytes(dimension)
     }
 
-    fn accepts(found: Dtype, requested: Dtype) -> bool {
+    fn accepts(found: EmbeddingDtype, requested: EmbeddingDtype) -> bool {
         found == requested
     }
 
@@ -346,17 +345,28 @@ impl Item for u8 {
         headers: EmbeddingHeaders,
         place: &mut [u8],
     ) -> Result<(), RequestError> {
-        let mut writer = PackedBodyWriter::new(headers, place)?;
-        while let Some(chunk) = answer.chunk().await? {
-            writer.write(&chunk).map_err(|error| answer.error(&error))?;
-        }
-        writer.finish().map_err(|error| answer.error(&error).into())
+        read_bytes(answer, headers, place).await
     }
 
-    fn from_json(_: Rows, requested: Dtype) -> Result<(Vec<u8>, usize)> {
+    fn from_json(_: Rows, requested: EmbeddingDtype) -> Result<(Vec<u8>, usize)> {
         let name = requested.name();
         Err(bad(format!("its vectors are JSON, which has no {name}; does that server support embedding_dtype?")))
     }
+}
+
+async fn read_bytes(
+    answer: &mut OpenResponse<'_>,
+    headers: EmbeddingHeaders,
+    place: &mut [u8],
+) -> Result<(), RequestError> {
+    if answer.fill(place).await? {
+        return headers.check_values(place).map_err(|error| answer.error(&error).into());
+    }
+    let mut writer = BodyWriter::new(headers, place)?;
+    while let Some(chunk) = answer.chunk().await? {
+        writer.write(&chunk).map_err(|error| answer.error(&error))?;
+    }
+    writer.finish().map_err(|error| answer.error(&error).into())
 }
 
 #[derive(Serialize)]
@@ -368,7 +378,7 @@ struct EmbedBody<'texts, T: Text> {
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_name: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    embedding_dtype: Option<Dtype>,
+    embedding_dtype: Option<EmbeddingDtype>,
 }
 
 #[derive(Serialize)]
@@ -379,7 +389,7 @@ struct OpenAiBody<'texts, T: Text> {
     model: Option<&'texts str>,
     encoding_format: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    embedding_dtype: Option<Dtype>,
+    embedding_dtype: Option<EmbeddingDtype>,
 }
 
 struct Texts<'texts, T>(&'texts [T]);

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pullquote_client::{CallOptions, Client, Dtype};
+use pullquote_client::{CallOptions, Client};
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
@@ -61,8 +62,12 @@ fn a_body_in_any_chunks_is_whole_and_its_connection_is_reused() {
             for _ in 0..3 {
                 assert!(embed(&client, rows).unwrap() == expected(rows), "{rows} rows in pieces of {piece}");
                 // Packed vectors are read in chunks.
-                let work =
-                    client.embed_packed(texts(rows, "text"), Role::Passage, Dtype::Float32, CallOptions::default());
+                let work = client.embed_packed(
+                    texts(rows, "text"),
+                    Role::Passage,
+                    EmbeddingDtype::Float32,
+                    CallOptions::default(),
+                );
                 let packed = client.wait(&Call::default(), work).unwrap().values;
                 assert!(packed == raw(&texts(rows, "text")), "{rows} packed rows in pieces of {piece}");
             }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use pullquote_client::{CallOptions, Client, Dtype};
+use pullquote_client::{CallOptions, Client};
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
@@ -66,7 +67,7 @@ fn impossible_embedding_headers_are_errors_that_name_them() {
 
 #[test]
 fn packed_vectors_have_the_requested_dtype_or_fail() {
-    fn packed(server: &Server, dtype: Dtype) -> Result<Vec<u8>> {
+    fn packed(server: &Server, dtype: EmbeddingDtype) -> Result<Vec<u8>> {
         let client = client(&[server.url()], &json!({"rows_per_request": 2}));
         let work = client.embed_packed(texts(4, "text"), Role::Passage, dtype, CallOptions::default());
         client.wait(&Call::default(), work).map(|vectors| vectors.values)
@@ -82,18 +83,30 @@ fn packed_vectors_have_the_requested_dtype_or_fail() {
     // Ten bits in two bytes, the last six of which are none.
     let bits = vec![0xff, 0xc0, 0x01, 0x40];
     assert_eq!(
-        packed(&claimed("binary", "4", bits.clone()), Dtype::Binary).unwrap(),
+        packed(&claimed("binary", "4", bits.clone()), EmbeddingDtype::Binary).unwrap(),
         [bits.clone(), bits.clone()].concat()
     );
     let numbers = vec![0x81; 20];
-    assert_eq!(packed(&claimed("int8", "20", numbers.clone()), Dtype::Int8).unwrap(), vec![0x81; 40]);
+    assert_eq!(packed(&claimed("int8", "20", numbers.clone()), EmbeddingDtype::Int8).unwrap(), vec![0x81; 40]);
     let lies = [
-        (claimed("int8", "20", numbers.clone()), Dtype::Binary, "values of int8 instead of binary"),
-        (claimed("float32", "80", vec![0; 80]), Dtype::Int8, "values of float32 instead of int8"),
-        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), Dtype::Binary, "row 1 has bits after its 10 values"),
-        (claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()), Dtype::Float16, "row 1 has a value"),
-        (claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()), Dtype::Bfloat16, "row 0 has a value"),
-        (claimed("int8", "21", numbers), Dtype::Int8, "21 bytes for the shape 2,10, which needs 20"),
+        (claimed("int8", "20", numbers.clone()), EmbeddingDtype::Binary, "values of int8 instead of binary"),
+        (claimed("float32", "80", vec![0; 80]), EmbeddingDtype::Int8, "values of float32 instead of int8"),
+        (
+            claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]),
+            EmbeddingDtype::Binary,
+            "row 1 has bits after its 10 values",
+        ),
+        (
+            claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()),
+            EmbeddingDtype::Float16,
+            "row 1 has a value",
+        ),
+        (
+            claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()),
+            EmbeddingDtype::Bfloat16,
+            "row 0 has a value",
+        ),
+        (claimed("int8", "21", numbers), EmbeddingDtype::Int8, "21 bytes for the shape 2,10, which needs 20"),
     ];
     for (server, dtype, message) in lies {
         let error = packed(&server, dtype).unwrap_err();
@@ -104,7 +117,7 @@ fn packed_vectors_have_the_requested_dtype_or_fail() {
     let json = Server::new(|_| {
         at_once(answer(200, &[("content-type", "application/json"), ("content-length", "13")], b"[[1.0],[2.0]]"))
     });
-    let error = packed(&json, Dtype::Int8).unwrap_err();
+    let error = packed(&json, EmbeddingDtype::Int8).unwrap_err();
     assert!(error.message().contains("JSON, which has no int8"), "{error:?}");
     // Nor do other types become float32.
     let error = embed(

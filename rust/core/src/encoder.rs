@@ -9,6 +9,7 @@ pub mod abi;
 pub mod cosine;
 pub mod device_config;
 pub mod dtype;
+pub mod embedding_dtype;
 pub mod hub_cache;
 pub mod model;
 pub mod workers;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
-    CallOptions, Columns, Dtype, File, HighlightsAnswer, HighlightsRequest, Page, Passage, Place, ReturnOptions,
-    Settings, StoredDocument, Vectors,
+    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, Page, Passage, Place, ReturnOptions, Settings,
+    StoredDocument, Vectors,
 };
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::tokens::Role;
@@ -57,10 +58,10 @@ fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str)
     options.get_item(name)?.filter(|value| !value.is_none()).map(|value| argument(&value, name)).transpose()
 }
 
-fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
-    let name: String = get(options, "embedding_dtype")?.unwrap_or_else(|| Dtype::Float32.name().to_owned());
-    Dtype::of_name(&name).ok_or_else(|| {
-        let names = Dtype::ALL.map(|dtype| format!("{:?}", dtype.name())).join(", ");
+fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<EmbeddingDtype> {
+    let name: String = get(options, "embedding_dtype")?.unwrap_or_else(|| EmbeddingDtype::Float32.name().to_owned());
+    EmbeddingDtype::of_name(&name).ok_or_else(|| {
+        let names = EmbeddingDtype::ALL.map(|dtype| format!("{:?}", dtype.name())).join(", ");
         raise(ErrorKind::InvalidArgument, &format!("embedding_dtype must be one of {names}, not {name:?}"))
     })
 }
@@ -68,7 +69,7 @@ fn read_dtype(options: &Bound<'_, PyDict>) -> PyResult<Dtype> {
 fn read_return_options(options: &Bound<'_, PyDict>) -> PyResult<ReturnOptions> {
     let texts = get(options, "return_texts")?.unwrap_or(false);
     let (dtype, vectors) = (read_dtype(options)?, get(options, "return_vectors")?.unwrap_or(false));
-    if !vectors && dtype != Dtype::Float32 {
+    if !vectors && dtype != EmbeddingDtype::Float32 {
         let message = "embedding_dtype is that of vectors; ask for them with return_vectors=True, or leave it out";
         return Err(raise(ErrorKind::InvalidArgument, message));
     }
@@ -76,7 +77,7 @@ fn read_return_options(options: &Bound<'_, PyDict>) -> PyResult<ReturnOptions> {
 }
 
 /// Vectors as an array of bytes, a row for each; `client.py` views it as their type.
-fn packed(py: Python<'_>, rows: usize, dtype: Dtype, vectors: Vectors<u8>) -> PyResult<Py<PyArray2<u8>>> {
+fn packed(py: Python<'_>, rows: usize, dtype: EmbeddingDtype, vectors: Vectors<u8>) -> PyResult<Py<PyArray2<u8>>> {
     matrix(py, rows, dtype.row_bytes(vectors.dimension), vectors.values)
 }
 
@@ -141,7 +142,7 @@ impl Client {
         let texts = texts::many(texts, "texts")?;
         let (rows, role) = (texts.len(), if is_query { Role::Query } else { Role::Passage });
         let (dtype, call) = (read_dtype(options)?, read_call_options(options)?);
-        if dtype == Dtype::Float32 {
+        if dtype == EmbeddingDtype::Float32 {
             return self.run(py, reply_to, self.client.embed(texts, role, call), move |py, embedded| {
                 let vectors = matrix(py, rows, embedded.dimension, embedded.values)?.into_any();
                 Embeddings { vectors, truncated: embedded.truncated }.into_py_any(py)

@@ -19,11 +19,11 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let Ok(Some(headers)) = EmbeddingHeaders::read(&headers, 2) else { return };
-    let mut place = vec![0.0; headers.rows * headers.dimension];
+    let mut place = vec![0; headers.bytes()];
     let mut writer = BodyWriter::new(headers, &mut place).expect("the place has the body's size");
     let (first, second) = rest.split_at(rest.len() / 3);
     let written = writer.write(first).and_then(|()| writer.write(second)).and_then(|()| writer.finish());
     if written.is_ok() {
-        assert!(rest.len() == headers.bytes() && place.iter().all(|value| value.is_finite()));
+        assert!(place == rest);
     }
 });

@@ -6,6 +6,7 @@ use bytemuck::NoUninit;
 use bytes::Bytes;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,7 @@ pub(crate) enum Endianness {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NumberFormat {
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: EmbeddingDtype,
     pub(crate) endianness: Endianness,
 }
 
@@ -38,8 +39,9 @@ impl NumberFormat {
     }
 
     pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
-        let little = self.dtype.pack(vectors, dimension);
-        let width = self.dtype.number_bytes();
+        let little = pack(self.dtype, vectors, dimension);
+        // Eight bits are one byte in either order.
+        let width = self.dtype.row_bytes(1);
         if self.endianness != Endianness::Big || width == 1 {
             return little;
         }
@@ -49,72 +51,30 @@ impl NumberFormat {
     }
 }
 
-impl From<Dtype> for NumberFormat {
-    fn from(dtype: Dtype) -> Self {
+impl From<EmbeddingDtype> for NumberFormat {
+    fn from(dtype: EmbeddingDtype) -> Self {
         Self { dtype, endianness: Endianness::Native }
     }
 }
 
 const INT8_UNIT: f32 = 127.0;
 
-/// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to even),
-/// from -127 to 127. binary is one bit for each value, 1 where it is above 0; eight in a byte, the first in the highest bit.
-/// Numbers in JSON are always float32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum Dtype {
-    #[default]
-    Float32,
-    Float16,
-    Bfloat16,
-    /// Made for values from -1 to 1.
-    Int8,
-    /// As numpy's `packbits`.
-    Binary,
-}
-
-impl Dtype {
-    pub(crate) const NAMES: [&str; 5] = ["float32", "float16", "bfloat16", "int8", "binary"];
-
-    pub(crate) const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
-    const fn number_bytes(self) -> usize {
-        match self {
-            Self::Float32 => 4,
-            Self::Float16 | Self::Bfloat16 => 2,
-            Self::Int8 | Self::Binary => 1,
+/// Little-endian bytes; of float32, the vectors' own memory.
+pub(crate) fn pack(dtype: EmbeddingDtype, vectors: Vec<f32>, dimension: usize) -> Bytes {
+    match dtype {
+        EmbeddingDtype::Float32 => owned(vectors),
+        EmbeddingDtype::Float16 => {
+            let mut halves = vec![f16::ZERO; vectors.len()];
+            halves.convert_from_f32_slice(&vectors);
+            owned(halves)
         }
-    }
-
-    pub(crate) const fn row_bytes(self, dimension: usize) -> usize {
-        match self {
-            Self::Float32 => 4 * dimension,
-            Self::Float16 | Self::Bfloat16 => 2 * dimension,
-            Self::Int8 => dimension,
-            Self::Binary => dimension.div_ceil(8),
+        EmbeddingDtype::Bfloat16 => {
+            let mut halves = vec![bf16::ZERO; vectors.len()];
+            halves.convert_from_f32_slice(&vectors);
+            owned(halves)
         }
-    }
-
-    /// The bytes of vectors; of float32, their own memory.
-    pub(crate) fn pack(self, vectors: Vec<f32>, dimension: usize) -> Bytes {
-        match self {
-            Self::Float32 => owned(vectors),
-            Self::Float16 => {
-                let mut halves = vec![f16::ZERO; vectors.len()];
-                halves.convert_from_f32_slice(&vectors);
-                owned(halves)
-            }
-            Self::Bfloat16 => {
-                let mut halves = vec![bf16::ZERO; vectors.len()];
-                halves.convert_from_f32_slice(&vectors);
-                owned(halves)
-            }
-            Self::Int8 => owned(vectors.iter().map(|value| int8(*value)).collect()),
-            Self::Binary => vectors.chunks_exact(dimension).flat_map(|row| row.chunks(8).map(bits)).collect(),
-        }
+        EmbeddingDtype::Int8 => owned(vectors.iter().map(|value| int8(*value)).collect()),
+        EmbeddingDtype::Binary => vectors.chunks_exact(dimension).flat_map(|row| row.chunks(8).map(bits)).collect(),
     }
 }
 
@@ -170,7 +130,7 @@ mod tests {
     fn float32_is_the_vectors_own_memory() {
         let vectors = VALUES.to_vec();
         let address = vectors.as_ptr().cast::<u8>();
-        let packed = Dtype::Float32.pack(vectors, 5);
+        let packed = pack(EmbeddingDtype::Float32, vectors, 5);
         assert_eq!(packed.as_ptr(), address);
         assert_eq!(packed.len(), 40);
         assert_eq!(packed[..8], [0, 0, 0, 0x3f, 0, 0, 0x80, 0xbe]);
@@ -189,25 +149,22 @@ mod tests {
     #[test]
     fn big_endian_reverses_each_number() {
         let big = |dtype| NumberFormat { dtype, endianness: Endianness::Big }.pack(vec![1.0, -2.0], 2);
-        assert_eq!(big(Dtype::Float32)[..], [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]);
-        assert_eq!(big(Dtype::Float16)[..], [0x3c, 0, 0xc0, 0]);
-        assert_eq!(big(Dtype::Int8), Dtype::Int8.pack(vec![1.0, -2.0], 2));
+        assert_eq!(big(EmbeddingDtype::Float32)[..], [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]);
+        assert_eq!(big(EmbeddingDtype::Float16)[..], [0x3c, 0, 0xc0, 0]);
+        assert_eq!(big(EmbeddingDtype::Int8), pack(EmbeddingDtype::Int8, vec![1.0, -2.0], 2));
     }
 
     #[test]
     fn narrow_dtypes_round_to_nearest() {
         let signed = |byte: &u8| i8::from_ne_bytes([*byte]);
-        let bytes = Dtype::Int8.pack(VALUES.to_vec(), 5);
+        let bytes = pack(EmbeddingDtype::Int8, VALUES.to_vec(), 5);
         assert_eq!(bytes.iter().map(signed).collect::<Vec<_>>(), [64, -32, 0, 127, -127, 127, -127, 1, 0, 0]);
-        assert_eq!(Dtype::Binary.pack(VALUES.to_vec(), 10)[..], [0b1001_0101, 0b0100_0000]);
-        assert_eq!(Dtype::Binary.pack(VALUES.to_vec(), 5)[..], [0b1001_0000, 0b1010_1000]);
-        assert_eq!(Dtype::Float16.pack(vec![1.0, -2.0], 2)[..], [0, 0x3c, 0, 0xc0]);
-        assert_eq!(Dtype::Bfloat16.pack(vec![1.0, -2.0], 2)[..], [0x80, 0x3f, 0, 0xc0]);
-        for (name, dtype) in
-            Dtype::NAMES.iter().zip([Dtype::Float32, Dtype::Float16, Dtype::Bfloat16, Dtype::Int8, Dtype::Binary])
-        {
-            assert_eq!(dtype.name(), *name);
-            assert_eq!(dtype.pack(VALUES.to_vec(), 5).len(), 2 * dtype.row_bytes(5), "{name}");
+        assert_eq!(pack(EmbeddingDtype::Binary, VALUES.to_vec(), 10)[..], [0b1001_0101, 0b0100_0000]);
+        assert_eq!(pack(EmbeddingDtype::Binary, VALUES.to_vec(), 5)[..], [0b1001_0000, 0b1010_1000]);
+        assert_eq!(pack(EmbeddingDtype::Float16, vec![1.0, -2.0], 2)[..], [0, 0x3c, 0, 0xc0]);
+        assert_eq!(pack(EmbeddingDtype::Bfloat16, vec![1.0, -2.0], 2)[..], [0x80, 0x3f, 0, 0xc0]);
+        for dtype in EmbeddingDtype::ALL {
+            assert_eq!(pack(dtype, VALUES.to_vec(), 5).len(), 2 * dtype.row_bytes(5), "{dtype:?}");
         }
     }
 }

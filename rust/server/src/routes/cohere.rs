@@ -10,6 +10,7 @@ use axum::response::Response;
 use axum::routing::post;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -20,7 +21,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::Encoding;
 use crate::http::body::Object;
-use crate::http::dtype::{Dtype, int8};
+use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
 use crate::routes::rerank::ApiVersion;
@@ -239,7 +240,7 @@ impl<'call> ByType<'call> {
         let mut all = Self::default();
         let rows = || vectors.rows();
         let int8s = |row: &[f32]| row.iter().map(|value| int8(*value)).collect::<Vec<i8>>();
-        let bits = |row: &[f32]| Vec::from(Dtype::Binary.pack(row.to_vec(), row.len()));
+        let bits = |row: &[f32]| Vec::from(pack(EmbeddingDtype::Binary, row.to_vec(), row.len()));
         for kind in types {
             match kind {
                 EmbeddingType::Float => all.float = Some(rows().collect()),
@@ -254,7 +255,7 @@ impl<'call> ByType<'call> {
                 }
                 EmbeddingType::Ubinary => all.ubinary = Some(rows().map(bits).collect()),
                 EmbeddingType::Base64 => {
-                    let packed = |row: &[f32]| STANDARD.encode(Dtype::Float32.pack(row.to_vec(), row.len()));
+                    let packed = |row: &[f32]| STANDARD.encode(pack(EmbeddingDtype::Float32, row.to_vec(), row.len()));
                     all.base64 = Some(rows().map(packed).collect());
                 }
             }

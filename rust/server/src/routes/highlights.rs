@@ -20,6 +20,7 @@ use axum::routing::post;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use futures_util::stream;
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing, Work};
@@ -37,7 +38,6 @@ use self::vectors::{Numbers, ReturnedVectors, VectorEncoding, VectorFormat, Writ
 use crate::app::App;
 use crate::http::admission::{Admitted, Input, Reply, compute};
 use crate::http::body;
-use crate::http::dtype::Dtype;
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
 use crate::openapi::limits::MAX_QUERIES;
@@ -140,7 +140,7 @@ pub(crate) struct HighlightsRequest {
     #[serde(default)]
     encoding_format: VectorEncoding,
     #[serde(default)]
-    embedding_dtype: Option<Dtype>,
+    embedding_dtype: Option<EmbeddingDtype>,
     #[serde(flatten)]
     #[schemars(with = "Options")]
     options: Map<String, Value>,

@@ -14,6 +14,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -26,7 +27,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
-use crate::http::dtype::{Dtype, Endianness, NUMBER_BYTES, NumberFormat, write_list};
+use crate::http::dtype::{Endianness, NUMBER_BYTES, NumberFormat, write_list};
 use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
@@ -49,10 +50,10 @@ pub(crate) struct EmbeddingsRequest {
     #[serde(default)]
     encoding_format: EncodingFormat,
     #[serde(default)]
-    embedding_dtype: Option<Dtype>,
+    embedding_dtype: Option<EmbeddingDtype>,
     /// The same as `embedding_dtype`, as vLLM's clients call it.
     #[serde(default)]
-    embed_dtype: Option<Dtype>,
+    embed_dtype: Option<EmbeddingDtype>,
     #[serde(default)]
     endianness: Endianness,
     /// One of the names of the served model.
@@ -378,7 +379,7 @@ impl EmbeddingsRequest {
         }
     }
 
-    fn dtype(&self) -> Result<Dtype, Failure> {
+    fn dtype(&self) -> Result<EmbeddingDtype, Failure> {
         match (self.embedding_dtype, self.embed_dtype) {
             (Some(ours), Some(theirs)) if ours != theirs => {
                 let message = "embedding_dtype says something else, and both mean the same; leave one out";
@@ -441,8 +442,8 @@ fn metadata(
 }
 
 /// int8 has no room for values outside -1 to 1.
-pub(super) fn check_int8(normalize: Option<bool>, dtype: Dtype) -> Result<(), Failure> {
-    if normalize == Some(false) && dtype == Dtype::Int8 {
+pub(super) fn check_int8(normalize: Option<bool>, dtype: EmbeddingDtype) -> Result<(), Failure> {
+    if normalize == Some(false) && dtype == EmbeddingDtype::Int8 {
         let message = "false with int8 would clip values at -1 and 1; leave it out, or request another dtype";
         return Err(Failure::of_field(Cause::Unprocessable, "normalize", message));
     }
@@ -451,8 +452,8 @@ pub(super) fn check_int8(normalize: Option<bool>, dtype: Dtype) -> Result<(), Fa
 
 /// Numbers in JSON are float32 only: float16 would be longer than its bytes in base64, and whole numbers
 /// would be taken for values by every client of `OpenAI`'s.
-pub(super) fn check_json_dtype(dtype: Dtype) -> Result<(), Failure> {
-    if dtype == Dtype::Float32 {
+pub(super) fn check_json_dtype(dtype: EmbeddingDtype) -> Result<(), Failure> {
+    if dtype == EmbeddingDtype::Float32 {
         return Ok(());
     }
     let message = format!(

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use pullquote_core::encoder::cosine::cosines;
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::encoder::model::Pooling;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
@@ -20,7 +21,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body::Object;
-use crate::http::dtype::{Dtype, NUMBER_BYTES, write_list};
+use crate::http::dtype::{NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
 use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
@@ -66,7 +67,7 @@ pub(crate) struct EmbedRequest {
     #[schemars(extend("enum" = [DIMENSION, null]))]
     dimensions: Option<usize>,
     #[serde(default)]
-    embedding_dtype: Option<Dtype>,
+    embedding_dtype: Option<EmbeddingDtype>,
 }
 
 /// A sentence, and others to compare it with.

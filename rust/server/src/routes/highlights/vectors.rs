@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream;
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
@@ -21,7 +22,7 @@ use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
 use crate::http::binary_body::{Encoding, OCTETS, headers};
 use crate::http::body;
-use crate::http::dtype::Dtype;
+use crate::http::dtype::pack;
 use crate::http::failure::Failure;
 use crate::routes::openai::check_json_dtype;
 use crate::routes::vectors;
@@ -43,8 +44,8 @@ pub(super) enum VectorEncoding {
 #[derive(Clone, Copy)]
 pub(super) enum VectorFormat {
     Numbers,
-    Base64(Dtype),
-    Bytes(Dtype),
+    Base64(EmbeddingDtype),
+    Bytes(EmbeddingDtype),
 }
 
 /// Vectors of a response.
@@ -70,7 +71,7 @@ pub(super) enum Numbers<'vectors> {
 
 /// Vectors that come as bytes.
 pub(super) struct BinaryVectors {
-    dtype: Dtype,
+    dtype: EmbeddingDtype,
     dimension: usize,
     passages: Bytes,
     queries: Bytes,
@@ -81,7 +82,7 @@ impl VectorFormat {
     pub(super) fn read(
         are_wanted: bool,
         format: VectorEncoding,
-        dtype: Option<Dtype>,
+        dtype: Option<EmbeddingDtype>,
         as_form: bool,
     ) -> Result<Option<Self>, Failure> {
         let dtype = dtype.unwrap_or_default();
@@ -122,7 +123,7 @@ impl VectorFormat {
             }
             Self::Base64(dtype) => {
                 let write = |vectors: vectors::Vectors| {
-                    let packed = dtype.pack(vectors.values, dimension);
+                    let packed = pack(dtype, vectors.values, dimension);
                     let rows = packed.chunks_exact(dtype.row_bytes(dimension));
                     Written::Base64(rows.map(|row| STANDARD.encode(row)).collect())
                 };
@@ -131,8 +132,8 @@ impl VectorFormat {
             Self::Bytes(dtype) => ReturnedVectors::Bytes(BinaryVectors {
                 dtype,
                 dimension,
-                passages: dtype.pack(passages.values, dimension),
-                queries: dtype.pack(queries.values, dimension),
+                passages: pack(dtype, passages.values, dimension),
+                queries: pack(dtype, queries.values, dimension),
             }),
         })
     }
