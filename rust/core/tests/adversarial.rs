@@ -60,56 +60,18 @@ fn markdown_marks_that_are_never_closed() {
         "[", "]", "](", "[](", "[a](b", "[a](b \"", "![", "`", "`` ` ", "<", "*", "**a", "|", "~", "#", "\\", "(", ")",
     ]);
     repeated(&[
-        "[a]: ",
-        "``a` ",
-        "[[a](b)](",
-        "a://",
-        "a://(",
-        "a://b)",
-        "a@",
-        "a@b.",
-        "@",
-        ":",
-        "<a://b",
-        "[a][",
-        "http://))",
+        "[a]: ", "``a` ", "[[a](b)](", "a://", "a://(", "a://b)", "a@", "a@b.", "@", ":", "<a://b", "[a][", "http://))",
     ]);
 }
 
 #[test]
 fn sentences_of_few_characters() {
     repeated(&[
-        "a. ",
-        "A. ",
-        "Mr. X ",
-        "a.b",
-        "1. ",
-        "12.3 ",
-        ".1 ",
-        "? ",
-        "?\" ",
-        ".\u{201c}a",
-        "e.g. ",
-        "a.12 B ",
-        "... ",
+        "a. ", "A. ", "Mr. X ", "a.b", "1. ", "12.3 ", ".1 ", "? ", "?\" ", ".\u{201c}a", "e.g. ", "a.12 B ", "... ",
         ". . ",
     ]);
     repeated(&[
-        "。",
-        "「。",
-        "。」と",
-        "?!",
-        "¿",
-        "»? ",
-        ";",
-        "\u{37e} Α",
-        "a-\n",
-        "a\u{ad}\n",
-        "aA",
-        "a_",
-        "1,",
-        "צ\"",
-        "مـ",
+        "。", "「。", "。」と", "?!", "¿", "»? ", ";", "\u{37e} Α", "a-\n", "a\u{ad}\n", "aA", "a_", "1,", "צ\"", "مـ",
         "க. ",
     ]);
 }
@@ -117,28 +79,10 @@ fn sentences_of_few_characters() {
 #[test]
 fn lines_of_every_shape() {
     repeated(&[
-        "\n",
-        "\r\n",
-        "\r",
-        "\r\n\n\r",
-        "\x0c",
-        "\u{2028}",
-        "\u{85}",
-        "a\n",
-        "A b.\r\n\n",
-        "12\n",
-        "Page 3 of 10\n\x0c",
+        "\n", "\r\n", "\r", "\r\n\n\r", "\x0c", "\u{2028}", "\u{85}", "a\n", "A b.\r\n\n", "12\n", "Page 3 of 10\n\x0c",
     ]);
     repeated(&[
-        "# Title\n",
-        "- item\n",
-        "> quote\n",
-        "| a | b |\n",
-        "===\n",
-        "---\n",
-        "```\n",
-        "a\n===\n",
-        "1. a\n",
+        "# Title\n", "- item\n", "> quote\n", "| a | b |\n", "===\n", "---\n", "```\n", "a\n===\n", "1. a\n",
         "a .... 5\n",
     ]);
     repeated(&["```", "````\n```\n", "- ", "> ", "| ", "a | b | ", "Head\na b\n\x0c", "- a -\n", "(a) ", "=\n"]);
@@ -171,24 +115,11 @@ fn many_ends_after_a_long_beginning() {
 #[test]
 fn combining_marks_and_invisible_characters() {
     repeated(&[
-        "\u{301}",
-        "\u{200d}",
-        "\u{200b}",
-        "\u{200c}",
-        "\u{2060}",
-        "\u{feff}",
-        "\u{ad}",
-        "\u{fe0f}",
-        "\u{600}",
+        "\u{301}", "\u{200d}", "\u{200b}", "\u{200c}", "\u{2060}", "\u{feff}", "\u{ad}", "\u{fe0f}", "\u{600}",
         "\u{e01}\u{e34}",
     ]);
     repeated(&[
-        "\u{202e}",
-        "\u{200f}a\u{200e}",
-        "\u{2066}א\u{2069}",
-        "\u{61c}",
-        "\u{202b}abc\u{202c} אבג. ",
-        "\u{e0001}",
+        "\u{202e}", "\u{200f}a\u{200e}", "\u{2066}א\u{2069}", "\u{61c}", "\u{202b}abc\u{202c} אבג. ", "\u{e0001}",
     ]);
     assert_survives("a lone mark", &format!("\u{301}{}", "a. B ".repeat(1000)));
     assert_survives("a long cluster", &format!("a{}b {}", "\u{301}".repeat(SIZE / 2), "e\u{301}".repeat(1000)));
@@ -212,17 +143,7 @@ fn emoji_and_flags() {
 #[test]
 fn mixed_scripts_and_directions() {
     repeated(&[
-        "abc אבג ",
-        "عربي abc. ",
-        "漢字abc한글",
-        "ไทยabc",
-        "АбвAbc. ",
-        "१२3٤",
-        "ﷺﬁ",
-        "𝐀𝟙",
-        "Ⅷ½",
-        "ភាသာລາວ ",
-        "かﾅカﾞ",
+        "abc אבג ", "عربي abc. ", "漢字abc한글", "ไทยabc", "АбвAbc. ", "१२3٤", "ﷺﬁ", "𝐀𝟙", "Ⅷ½", "ភាသာລາວ ", "かﾅカﾞ",
     ]);
 }
 

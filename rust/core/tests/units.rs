@@ -186,32 +186,9 @@ fn any_text() -> impl Strategy<Value = String> {
 /// Prose with words that look like list items, headings or abbreviations at the start of a line.
 fn any_prose() -> impl Strategy<Value = String> {
     let words = [
-        "the",
-        "river",
-        "of",
-        "a",
-        "government",
-        "Paris",
-        "and",
-        "in",
-        "1984",
-        "was",
-        "-",
-        "—",
-        "well-known",
-        "Mr. Smith",
-        "(a)",
-        "U.S.",
-        "e.g.",
-        "J. R. Hall",
-        "3.5",
-        "to",
-        "understanding",
-        "I",
-        "“quoted”",
-        "No. 5",
-        "it's",
-        "12",
+        "the", "river", "of", "a", "government", "Paris", "and", "in", "1984", "was", "-", "—", "well-known",
+        "Mr. Smith", "(a)", "U.S.", "e.g.", "J. R. Hall", "3.5", "to", "understanding", "I", "“quoted”", "No. 5",
+        "it's", "12",
     ];
     let word = prop::sample::select(words.to_vec());
     let sentence = (prop::collection::vec(word, 4..30), prop::sample::select(vec![".", "?", "!", ".”"]));

@@ -106,13 +106,7 @@ pub fn gelu_bf16<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
     let square = simd.mul(clamped, clamped);
     let mut sum = simd.splat(3.036_423_5e-11);
     for term in [
-        -3.314_664_5e-9,
-        1.590_998_7e-7,
-        -4.451_733e-6,
-        8.142_520_5e-5,
-        -1.037_591_6e-3,
-        9.585_204e-3,
-        -6.598_466e-2,
+        -3.314_664_5e-9, 1.590_998_7e-7, -4.451_733e-6, 8.142_520_5e-5, -1.037_591_6e-3, 9.585_204e-3, -6.598_466e-2,
         3.987_126e-1,
     ] {
         sum = simd.mul_add(sum, square, simd.splat(term));

@@ -329,17 +329,8 @@ pub(crate) struct Highlights<'call> {
 
 /// The fields of a request that are no options.
 const FIELDS: [&str; 11] = [
-    "query",
-    "documents",
-    "offsets",
-    "return_texts",
-    "return_blocks",
-    "return_vectors",
-    "pre_tags",
-    "post_tags",
-    "encoder",
-    "encoding_format",
-    "embedding_dtype",
+    "query", "documents", "offsets", "return_texts", "return_blocks", "return_vectors", "pre_tags", "post_tags",
+    "encoder", "encoding_format", "embedding_dtype",
 ];
 
 /// Explains an unknown field whose name is similar to another field's, or that belongs elsewhere.

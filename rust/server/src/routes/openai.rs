@@ -351,11 +351,8 @@ impl EmbeddingsRequest {
         check_int8(normalize, numbers.dtype)?;
         let role = self.input_type.map_or(Ok(Role::Passage), |purpose| purpose.role("input_type", app))?;
         let direction = self.truncation_direction.unwrap_or_default();
-        let mut truncation = Truncation::new(app, self.truncate.unwrap_or(truncates), direction).to(
-            self.truncate_prompt_tokens,
-            "truncate_prompt_tokens",
-            app,
-        )?;
+        let mut truncation = Truncation::new(app, self.truncate.unwrap_or(truncates), direction)
+            .to(self.truncate_prompt_tokens, "truncate_prompt_tokens", app)?;
         truncation.options.adds_special_tokens = self.add_special_tokens.unwrap_or(true);
         let items = self.input.read("input", app, truncation.options.adds_special_tokens)?;
         let end = input.end().with_priority(self.priority.unwrap_or(input.limits.priority));

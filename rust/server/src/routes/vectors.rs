@@ -132,17 +132,8 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     pub(crate) const NAMES: [&str; 11] = [
-        "query",
-        "search_query",
-        "retrieval.query",
-        "passage",
-        "document",
-        "corpus",
-        "search_document",
-        "retrieval.passage",
-        "classification",
-        "clustering",
-        "embed",
+        "query", "search_query", "retrieval.query", "passage", "document", "corpus", "search_document",
+        "retrieval.passage", "classification", "clustering", "embed",
     ];
 
     /// The role, which chooses the prompt. A model with prompts has none for the other purposes.

@@ -123,11 +123,8 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     if asked.use_activation == Some(false) {
         return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
     }
-    let truncation = Truncation::new(app, false, asked.truncation_side.unwrap_or_default()).to(
-        asked.truncate_prompt_tokens,
-        "truncate_prompt_tokens",
-        app,
-    )?;
+    let truncation = Truncation::new(app, false, asked.truncation_side.unwrap_or_default())
+        .to(asked.truncate_prompt_tokens, "truncate_prompt_tokens", app)?;
     let items = |texts: Vec<String>| texts.into_iter().map(Item::Text).collect::<Vec<_>>();
     let (queries, documents) = (items(queries.read("queries", app)?), items(documents.read("documents", app)?));
     if queries.len() != documents.len() && queries.len() != 1 {

@@ -10,19 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Supported values of `model_type`.
 pub(super) const MODEL_TYPES: [&str; 13] = [
-    "bert",
-    "camembert",
-    "distilbert",
-    "gemma3_text",
-    "gte",
-    "modernbert",
-    "mpnet",
-    "new",
-    "nomic_bert",
-    "qwen2",
-    "qwen3",
-    "roberta",
-    "xlm-roberta",
+    "bert", "camembert", "distilbert", "gemma3_text", "gte", "modernbert", "mpnet", "new", "nomic_bert", "qwen2",
+    "qwen3", "roberta", "xlm-roberta",
 ];
 
 /// Whether positions start after the padding id, as in `RoBERTa`.

@@ -62,31 +62,8 @@ fn begins_with_tag(text: &str, names: &[&str]) -> bool {
 
 /// Block elements; their tags are rare outside HTML.
 const BLOCKS: [&str; 25] = [
-    "article",
-    "aside",
-    "blockquote",
-    "center",
-    "dd",
-    "div",
-    "dl",
-    "dt",
-    "footer",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "header",
-    "li",
-    "main",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "table",
-    "td",
-    "tr",
-    "ul",
+    "article", "aside", "blockquote", "center", "dd", "div", "dl", "dt", "footer", "h1", "h2", "h3", "h4", "header",
+    "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "tr", "ul",
 ];
 
 /// Whether a text is an HTML fragment: it starts with a block element and ends with a tag (unless truncated), or most

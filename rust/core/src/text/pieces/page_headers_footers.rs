@@ -13,31 +13,8 @@ const EDGE_LINES: usize = 2;
 
 /// Words before a page number.
 const PAGE: &[&str] = &[
-    "page",
-    "pg",
-    "pg.",
-    "p",
-    "p.",
-    "seite",
-    "s.",
-    "página",
-    "pág.",
-    "pagina",
-    "pag.",
-    "σελίδα",
-    "σελ.",
-    "стр.",
-    "страница",
-    "sayfa",
-    "trang",
-    "strona",
-    "sida",
-    "side",
-    "sivu",
-    "halaman",
-    "صفحة",
-    "पृष्ठ",
-    "עמוד",
+    "page", "pg", "pg.", "p", "p.", "seite", "s.", "página", "pág.", "pagina", "pag.", "σελίδα", "σελ.", "стр.",
+    "страница", "sayfa", "trang", "strona", "sida", "side", "sivu", "halaman", "صفحة", "पृष्ठ", "עמוד",
 ];
 
 /// Words between the page number and the number of pages.
@@ -128,16 +105,7 @@ mod tests {
     #[test]
     fn lines_of_only_a_page_number_are_found() {
         for line in [
-            "7",
-            "12",
-            "- 12 -",
-            "— 3 —",
-            "[4]",
-            "Page 3",
-            "page 3 of 10",
-            "Seite 3 von 10",
-            "3/10",
-            "12 / 345",
+            "7", "12", "- 12 -", "— 3 —", "[4]", "Page 3", "page 3 of 10", "Seite 3 von 10", "3/10", "12 / 345",
             "p. 1204",
         ] {
             assert!(is_page_number(line), "{line:?}");

@@ -18,16 +18,8 @@ const SHARED_CHARACTERS: i64 = 1500;
 
 /// Options that do not change the answer, so that ignoring them needs no warning.
 const QUIET: [&str; 10] = [
-    "compliance",
-    "filterEmptyResults",
-    "flags",
-    "livecrawl",
-    "livecrawlTimeout",
-    "maxAgeHours",
-    "snapshotAsOf",
-    "userIdentifier",
-    "userLocation",
-    "verbosity",
+    "compliance", "filterEmptyResults", "flags", "livecrawl", "livecrawlTimeout", "maxAgeHours", "snapshotAsOf",
+    "userIdentifier", "userLocation", "verbosity",
 ];
 
 /// The options of `/contents`, which `/search` has under `contents`.
