@@ -74,130 +74,43 @@ pub struct ErrorRow {
 }
 
 impl ErrorKind {
+    #[rustfmt::skip]
     pub const ALL: [Self; 23] = [
-        Self::InvalidArgument,
-        Self::InvalidType,
-        Self::InvalidText,
-        Self::NoEncoder,
-        Self::TorchVersion,
-        Self::ModelNotFound,
-        Self::InvalidModel,
-        Self::UnsupportedModel,
-        Self::Device,
-        Self::Encoder,
-        Self::OutOfMemory,
-        Self::Cancelled,
-        Self::DeadlineExceeded,
-        Self::LimitExceeded,
-        Self::Overloaded,
-        Self::Closed,
-        Self::Forked,
-        Self::Unauthorized,
-        Self::NotFound,
-        Self::StoreFull,
-        Self::Unavailable,
-        Self::BadAnswer,
-        Self::Internal,
+        Self::InvalidArgument, Self::InvalidType, Self::InvalidText, Self::NoEncoder, Self::TorchVersion,
+        Self::ModelNotFound, Self::InvalidModel, Self::UnsupportedModel, Self::Device, Self::Encoder,
+        Self::OutOfMemory, Self::Cancelled, Self::DeadlineExceeded, Self::LimitExceeded, Self::Overloaded,
+        Self::Closed, Self::Forked, Self::Unauthorized, Self::NotFound, Self::StoreFull, Self::Unavailable,
+        Self::BadAnswer, Self::Internal,
     ];
 
     /// The table: how this kind appears in Python, over HTTP and on the command line.
     ///
     /// Exit codes follow BSD's `sysexits.h` where it has one: 2 is a usage error, 130 is an interrupt.
     pub const fn row(self) -> ErrorRow {
+        #[rustfmt::skip]
         let (python_class, python_base, http_status, exit_code, retryable, meaning) = match self {
-            Self::InvalidArgument => {
-                ("InvalidArgumentError", "ValueError", 400, 2, false, "An argument's value is outside what is allowed.")
-            }
+            Self::InvalidArgument => ("InvalidArgumentError", "ValueError", 400, 2, false, "An argument's value is outside what is allowed."),
             Self::InvalidType => ("InvalidTypeError", "TypeError", 400, 2, false, "An argument has the wrong type."),
-            Self::InvalidText => {
-                ("InvalidTextError", "ValueError", 400, 65, false, "A text cannot be read as Unicode.")
-            }
-            Self::NoEncoder => (
-                "NoEncoderError",
-                "ImportError",
-                503,
-                69,
-                false,
-                "No encoder is installed, so nothing can be embedded.",
-            ),
-            Self::TorchVersion => (
-                "TorchVersionError",
-                "ImportError",
-                503,
-                69,
-                false,
-                "The installed torch is not the one that pullquote-torch was built for.",
-            ),
-            Self::ModelNotFound => {
-                ("ModelNotFoundError", "FileNotFoundError", 500, 66, false, "A file of the model is missing.")
-            }
-            Self::InvalidModel => (
-                "InvalidModelError",
-                "ValueError",
-                500,
-                65,
-                false,
-                "A file of the model is damaged, or two of them contradict each other.",
-            ),
-            Self::UnsupportedModel => (
-                "UnsupportedModelError",
-                "ValueError",
-                500,
-                65,
-                false,
-                "The encoder does not support this kind of model.",
-            ),
+            Self::InvalidText => ("InvalidTextError", "ValueError", 400, 65, false, "A text cannot be read as Unicode."),
+            Self::NoEncoder => ("NoEncoderError", "ImportError", 503, 69, false, "No encoder is installed, so nothing can be embedded."),
+            Self::TorchVersion => ("TorchVersionError", "ImportError", 503, 69, false, "The installed torch is not the one that pullquote-torch was built for."),
+            Self::ModelNotFound => ("ModelNotFoundError", "FileNotFoundError", 500, 66, false, "A file of the model is missing."),
+            Self::InvalidModel => ("InvalidModelError", "ValueError", 500, 65, false, "A file of the model is damaged, or two of them contradict each other."),
+            Self::UnsupportedModel => ("UnsupportedModelError", "ValueError", 500, 65, false, "The encoder does not support this kind of model."),
             Self::Device => ("DeviceError", "ValueError", 500, 69, false, "A device is missing or unusable."),
             Self::Encoder => ("EncoderError", "RuntimeError", 500, 70, true, "The encoder failed on this request."),
             Self::OutOfMemory => ("OutOfMemoryError", "MemoryError", 503, 71, true, "No device has enough memory."),
             Self::Cancelled => ("CancelledError", "RuntimeError", 499, 130, false, "The caller stopped the work."),
-            Self::DeadlineExceeded => (
-                "DeadlineExceededError",
-                "TimeoutError",
-                504,
-                75,
-                true,
-                "The deadline passed before the work was done.",
-            ),
-            Self::LimitExceeded => (
-                "LimitExceededError",
-                "RuntimeError",
-                413,
-                65,
-                false,
-                "The call needs more windows or tokens than its limit.",
-            ),
+            Self::DeadlineExceeded => ("DeadlineExceededError", "TimeoutError", 504, 75, true, "The deadline passed before the work was done."),
+            Self::LimitExceeded => ("LimitExceededError", "RuntimeError", 413, 65, false, "The call needs more windows or tokens than its limit."),
             Self::Overloaded => ("OverloadedError", "RuntimeError", 429, 75, true, "Too much work is queued."),
             Self::Closed => ("ClosedError", "RuntimeError", 503, 69, false, "The highlighter was closed."),
-            Self::Forked => (
-                "ForkedError",
-                "RuntimeError",
-                500,
-                70,
-                false,
-                "The highlighter was made before this process was forked.",
-            ),
-            Self::Unauthorized => {
-                ("UnauthorizedError", "PermissionError", 401, 77, false, "The key is missing or invalid.")
-            }
+            Self::Forked => ("ForkedError", "RuntimeError", 500, 70, false, "The highlighter was made before this process was forked."),
+            Self::Unauthorized => ("UnauthorizedError", "PermissionError", 401, 77, false, "The key is missing or invalid."),
             Self::NotFound => ("NotFoundError", "LookupError", 404, 66, false, "Nothing has this name."),
             Self::StoreFull => ("StoreFullError", "RuntimeError", 507, 73, false, "The server's store is full."),
-            Self::Unavailable => (
-                "UnavailableError",
-                "ConnectionError",
-                503,
-                69,
-                true,
-                "No server can be reached, or its answer ended early.",
-            ),
-            Self::BadAnswer => (
-                "BadAnswerError",
-                "RuntimeError",
-                502,
-                76,
-                false,
-                "A server's answer violates its protocol; nothing of it was used.",
-            ),
+            Self::Unavailable => ("UnavailableError", "ConnectionError", 503, 69, true, "No server can be reached, or its answer ended early."),
+            Self::BadAnswer => ("BadAnswerError", "RuntimeError", 502, 76, false, "A server's answer violates its protocol; nothing of it was used."),
             Self::Internal => ("InternalError", "RuntimeError", 500, 70, false, "A bug in pullquote."),
         };
         ErrorRow { python_class, python_base, http_status, exit_code, retryable, meaning }
