@@ -34,21 +34,9 @@ use pullquote_core::text::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrow::Table;
-use crate::client::{Client, Document};
-use crate::completion::{Completion, CompletionQueue, PendingCall};
-use crate::cpu::{CpuEncoder, instruction_set, instruction_sets};
-use crate::engine::Engine;
-use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
-use crate::highlighter::Highlighter;
-use crate::hosted::{Hosted, HostedCall};
 use crate::options::read_unit;
-use crate::results::{
-    Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, StageTime, Work,
-    span_array,
-};
-use crate::server::Server;
+use crate::results::span_array;
 
 /// Rust's memory comes from mimalloc. glibc gives each thread an arena, callers' threads come and go, and no other thread reuses
 /// what they freed: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by 2 %. Fewer arenas and
@@ -58,47 +46,31 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The Rust core of pullquote. Private: call `pullquote` instead.
 #[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("ANSWERED", pullquote_core::ranking::probability::ANSWERED)?;
-    module.add_class::<Batch>()?;
-    module.add_class::<CacheState>()?;
-    module.add_class::<Client>()?;
-    module.add_class::<Completion>()?;
-    module.add_class::<CompletionQueue>()?;
-    module.add_class::<CpuEncoder>()?;
-    module.add_class::<DeviceState>()?;
-    module.add_class::<Document>()?;
-    module.add_class::<Embeddings>()?;
-    module.add_class::<Engine>()?;
-    module.add_class::<EngineHandle>()?;
-    module.add_class::<FinishedRequest>()?;
-    module.add_class::<HighlightColumns>()?;
-    module.add_class::<Highlighter>()?;
-    module.add_class::<Hosted>()?;
-    module.add_class::<HostedCall>()?;
-    module.add_class::<PendingCall>()?;
-    module.add_class::<Progress>()?;
-    module.add_class::<Server>()?;
-    module.add_class::<StageTime>()?;
-    module.add_class::<Table>()?;
-    module.add_class::<Work>()?;
-    module.add_function(wrap_pyfunction!(parse_pieces, module)?)?;
-    module.add_function(wrap_pyfunction!(available_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(server::check_store, module)?)?;
-    module.add_function(wrap_pyfunction!(hub_cache::check_description, module)?)?;
-    module.add_function(wrap_pyfunction!(hub_cache::needed_files, module)?)?;
-    module.add_function(wrap_pyfunction!(hub_cache::find_snapshot, module)?)?;
-    module.add_function(wrap_pyfunction!(hub_cache::cached_models, module)?)?;
-    module.add_function(wrap_pyfunction!(shown_runs, module)?)?;
-    module.add_function(wrap_pyfunction!(native_threads::wait_for_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(native_threads::forget_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(fetch::fetch, module)?)?;
-    module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
-    module.add_function(wrap_pyfunction!(instruction_sets, module)?)?;
-    module.add_function(wrap_pyfunction!(options_schema, module)?)?;
-    module.add_function(wrap_pyfunction!(similar, module)?)?;
-    module.add_function(wrap_pyfunction!(error_table, module)?)
+#[allow(non_upper_case_globals, reason = "what Python calls it")]
+mod _native {
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const ANSWERED: f32 = pullquote_core::ranking::probability::ANSWERED;
+    #[pymodule_export]
+    use crate::{
+        arrow::Table,
+        client::{Client, Document},
+        completion::{Completion, CompletionQueue, PendingCall},
+        cpu::{CpuEncoder, instruction_set, instruction_sets},
+        engine::Engine,
+        engine_handle::EngineHandle,
+        fetch::fetch,
+        highlighter::Highlighter,
+        hosted::{Hosted, HostedCall},
+        hub_cache::{cached_models, check_description, find_snapshot, needed_files},
+        native_threads::{forget_threads, wait_for_threads},
+        results::{
+            Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, StageTime, Work,
+        },
+        server::{Server, check_store},
+        {available_threads, error_table, options_schema, parse_pieces, shown_runs, similar},
+    };
 }
 
 /// Windows of a text over sentences or words, int64 `[n, 2]`.
