@@ -49,6 +49,27 @@ pub struct EncoderSpec {
 }
 
 impl EncoderSpec {
+    /// The spec of an encoder that computes in float32, calls the waker for each batch, and leaves cosines to the scheduler.
+    pub fn new(
+        backend: &str,
+        dimension: usize,
+        max_tokens: usize,
+        vocabulary: usize,
+        devices: Vec<DeviceSpec>,
+    ) -> Self {
+        Self {
+            dimension,
+            max_tokens,
+            vocabulary,
+            dtype: "float32".to_owned(),
+            devices,
+            notifies: true,
+            needs_polling: false,
+            scores: false,
+            backend: backend.to_owned(),
+        }
+    }
+
     /// Whether batches finish although no thread collects them.
     pub(crate) const fn computes_alone(&self) -> bool {
         self.notifies || self.needs_polling

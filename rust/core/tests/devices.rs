@@ -60,15 +60,9 @@ impl ScriptedEncoder {
         let device = |index| DeviceSpec::new(format!("fake:{index}"), 2, BATCH_TOKENS);
         let count = script.delays.len();
         let spec = EncoderSpec {
-            dimension: DIMENSION,
-            max_tokens: 64,
-            vocabulary: 5000,
-            dtype: "float32".to_owned(),
-            devices: (0..count).map(device).collect(),
             notifies: script.notifies,
             needs_polling: script.needs_polling,
-            scores: false,
-            backend: "test".to_owned(),
+            ..EncoderSpec::new("test", DIMENSION, 64, 5000, (0..count).map(device).collect())
         };
         let running = (0..count).map(|_| (VecDeque::new(), 0)).collect();
         Self { spec, script: script.clone(), running, waker: None, next: 0 }

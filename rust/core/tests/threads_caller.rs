@@ -121,17 +121,7 @@ impl Encoder for CallersEncoder {
 
 /// An engine over it, with or without a scheduler thread.
 fn engine(shared: &Arc<Shared>, has_thread: bool) -> Engine {
-    let spec = EncoderSpec {
-        dimension: DIMENSION,
-        max_tokens: 64,
-        vocabulary: 5000,
-        dtype: "float32".to_owned(),
-        devices: vec![DeviceSpec::new("callers".to_owned(), DEPTH, 64)],
-        notifies: true,
-        needs_polling: false,
-        scores: false,
-        backend: "test".to_owned(),
-    };
+    let spec = EncoderSpec::new("test", DIMENSION, 64, 5000, vec![DeviceSpec::new("callers".to_owned(), DEPTH, 64)]);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let encoder = CallersEncoder { spec, shared: Arc::clone(shared), next: 0 };
     let engine = Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap();

@@ -91,16 +91,14 @@ impl FunctionEncoder {
             if has_thread { DEPTH } else { 1 },
             if takes_ids { BATCH_TOKENS } else { BATCH_BYTES },
         );
+        let (max_tokens, vocabulary) = if takes_ids {
+            (model.max_tokens, model.vocabulary.unwrap_or(usize::MAX))
+        } else {
+            (MAX_BYTES, VOCABULARY)
+        };
         let spec = EncoderSpec {
-            dimension,
-            max_tokens: if takes_ids { model.max_tokens } else { MAX_BYTES },
-            vocabulary: if takes_ids { model.vocabulary.unwrap_or(usize::MAX) } else { VOCABULARY },
-            dtype: "float32".to_owned(),
-            devices: vec![device],
             notifies: has_thread,
-            needs_polling: false,
-            scores: false,
-            backend: "python".to_owned(),
+            ..EncoderSpec::new("python", dimension, max_tokens, vocabulary, vec![device])
         };
         if has_thread {
             return Ok(Box::new(Self::new(encoder, spec, takes_ids)?));

@@ -66,17 +66,7 @@ impl HostQueue {
 impl HostEncoder {
     /// `max_tokens` and `vocabulary` are the limits of the host's model.
     pub fn new(name: String, dimension: usize, max_tokens: usize, vocabulary: usize) -> Self {
-        Self(EncoderSpec {
-            dimension,
-            max_tokens,
-            vocabulary,
-            dtype: "float32".to_owned(),
-            devices: vec![DeviceSpec::new(name, 1, BATCH_TOKENS)],
-            notifies: true,
-            needs_polling: false,
-            scores: false,
-            backend: "host".to_owned(),
-        })
+        Self(EncoderSpec::new("host", dimension, max_tokens, vocabulary, vec![DeviceSpec::new(name, 1, BATCH_TOKENS)]))
     }
 }
 

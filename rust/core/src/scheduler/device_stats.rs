@@ -1,10 +1,9 @@
 //! Counters of each device. The scheduler writes them once for each batch; metrics and health checks read them from any
 //! thread. No decision depends on them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::encoder::{EncoderSpec, GraphState};
+use crate::encoder::{DeviceSpec, EncoderSpec, GraphState};
 
 /// A device's state and counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,118 +36,78 @@ pub struct DeviceState {
     pub graph_error: Option<String>,
 }
 
-/// One entry for each device, in the order of [`EncoderSpec::devices`].
+/// One state for each device, in the order of [`EncoderSpec::devices`].
 #[derive(Debug)]
-pub(crate) struct DeviceStats(Vec<DeviceCounters>);
-
-#[derive(Debug)]
-struct DeviceCounters {
-    name: String,
-    depth: AtomicUsize,
-    in_backoff: AtomicBool,
-    batch_tokens: AtomicUsize,
-    padded_rows: bool,
-    outstanding: AtomicUsize,
-    batches: AtomicU64,
-    tokens: AtomicU64,
-    failures: AtomicU64,
-    out_of_memory: AtomicU64,
-    last_error: Mutex<Option<String>>,
-    graph_batches: AtomicU64,
-    graph_error: OnceLock<String>,
-}
+pub(crate) struct DeviceStats(Vec<Mutex<DeviceState>>);
 
 impl DeviceStats {
     pub(crate) fn new(spec: &EncoderSpec) -> Self {
-        let counters = |device: &crate::encoder::DeviceSpec| DeviceCounters {
+        let state = |device: &DeviceSpec| DeviceState {
             name: device.name.clone(),
-            depth: device.depth.into(),
-            in_backoff: false.into(),
-            batch_tokens: device.batch_tokens.into(),
+            is_working: true,
+            depth: device.depth,
+            batch_tokens: device.batch_tokens,
             padded_rows: device.padded_rows,
-            outstanding: 0.into(),
-            batches: 0.into(),
-            tokens: 0.into(),
-            failures: 0.into(),
-            out_of_memory: 0.into(),
-            last_error: Mutex::default(),
-            graph_batches: 0.into(),
-            graph_error: OnceLock::new(),
+            outstanding_tokens: 0,
+            batches: 0,
+            tokens: 0,
+            failures: 0,
+            out_of_memory: 0,
+            last_error: None,
+            graph_batches: 0,
+            graph_error: None,
         };
-        Self(spec.devices.iter().map(counters).collect())
+        Self(spec.devices.iter().map(state).map(Mutex::new).collect())
+    }
+
+    fn lock(&self, device: usize) -> MutexGuard<'_, DeviceState> {
+        self.0[device].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn states(&self) -> Vec<DeviceState> {
-        let state = |device: &DeviceCounters| DeviceState {
-            name: device.name.clone(),
-            is_working: !device.in_backoff.load(Ordering::Relaxed),
-            depth: device.depth.load(Ordering::Relaxed),
-            batch_tokens: device.batch_tokens.load(Ordering::Relaxed),
-            padded_rows: device.padded_rows,
-            outstanding_tokens: device.outstanding.load(Ordering::Relaxed),
-            batches: device.batches.load(Ordering::Relaxed),
-            tokens: device.tokens.load(Ordering::Relaxed),
-            failures: device.failures.load(Ordering::Relaxed),
-            out_of_memory: device.out_of_memory.load(Ordering::Relaxed),
-            last_error: device.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            graph_batches: device.graph_batches.load(Ordering::Relaxed),
-            graph_error: device.graph_error.get().cloned(),
-        };
-        self.0.iter().map(state).collect()
+        (0..self.0.len()).map(|device| self.lock(device).clone()).collect()
     }
 
     pub(crate) fn set_limits(&self, device: usize, depth: usize, batch_tokens: usize) {
-        self.0[device].depth.store(depth, Ordering::Relaxed);
-        self.0[device].batch_tokens.store(batch_tokens, Ordering::Relaxed);
+        let mut state = self.lock(device);
+        (state.depth, state.batch_tokens) = (depth, batch_tokens);
     }
 
     pub(crate) fn set_outstanding(&self, device: usize, tokens: usize) {
-        self.0[device].outstanding.store(tokens, Ordering::Relaxed);
+        self.lock(device).outstanding_tokens = tokens;
     }
 
     pub(crate) fn set_backoff(&self, device: usize, in_backoff: bool) {
-        self.0[device].in_backoff.store(in_backoff, Ordering::Relaxed);
+        self.lock(device).is_working = !in_backoff;
     }
 
     pub(crate) fn add_finished(&self, device: usize, tokens: usize) {
-        self.0[device].batches.fetch_add(1, Ordering::Relaxed);
-        self.0[device].tokens.fetch_add(tokens as u64, Ordering::Relaxed);
+        let mut state = self.lock(device);
+        state.batches += 1;
+        state.tokens += tokens as u64;
     }
 
     pub(crate) fn set_graphs(&self, device: usize, graphs: GraphState) {
-        self.0[device].graph_batches.store(graphs.replayed, Ordering::Relaxed);
-        if let Some(error) = graphs.error {
-            self.0[device].graph_error.get_or_init(|| error);
-        }
+        let mut state = self.lock(device);
+        state.graph_batches = graphs.replayed;
+        state.graph_error = state.graph_error.take().or(graphs.error);
     }
 
     pub(crate) fn add_failure(&self, device: usize, is_out_of_memory: bool, message: &str) {
-        let device = &self.0[device];
-        let counter = if is_out_of_memory { &device.out_of_memory } else { &device.failures };
-        counter.fetch_add(1, Ordering::Relaxed);
-        *device.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.to_owned());
+        let mut state = self.lock(device);
+        *if is_out_of_memory { &mut state.out_of_memory } else { &mut state.failures } += 1;
+        state.last_error = Some(message.to_owned());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::DeviceSpec;
 
     #[test]
     fn graph_batches_and_the_first_graph_error_are_kept() {
         let devices = ["cuda:0", "cuda:1"].map(|name| DeviceSpec::new(name.to_owned(), 2, 64)).into();
-        let stats = DeviceStats::new(&EncoderSpec {
-            dimension: 1,
-            max_tokens: 1,
-            vocabulary: 1,
-            dtype: "float16".to_owned(),
-            devices,
-            notifies: false,
-            needs_polling: true,
-            scores: true,
-            backend: "torch".to_owned(),
-        });
+        let stats = DeviceStats::new(&EncoderSpec::new("torch", 1, 1, 1, devices));
         for (replayed, error) in [(1, None), (5, Some("first")), (5, Some("second"))] {
             stats.set_graphs(1, GraphState { replayed, error: error.map(str::to_owned) });
         }

@@ -61,15 +61,8 @@ impl EchoEncoder {
         // Runners get one batch for each row, two at once.
         let (depth, batch_tokens) = if has_runner { (2, 1) } else { (1, 8) };
         let spec = EncoderSpec {
-            dimension: 1,
-            max_tokens: 8,
-            vocabulary: 100,
-            dtype: "float32".to_owned(),
-            devices: vec![DeviceSpec::new("echo".to_owned(), depth, batch_tokens)],
             notifies: matches!(by, ComputedBy::Device | ComputedBy::Runners),
-            needs_polling: false,
-            scores: false,
-            backend: "test".to_owned(),
+            ..EncoderSpec::new("test", 1, 8, 100, vec![DeviceSpec::new("echo".to_owned(), depth, batch_tokens)])
         };
         Box::new(Self { by, spec, tickets: 0, device: Arc::default(), worker: None })
     }

@@ -208,15 +208,8 @@ impl FakeEncoder {
     pub(crate) fn new(devices: usize, notifies: bool, poison: Poison) -> Self {
         let device = |index| DeviceSpec::new(format!("fake:{index}"), 2, 64);
         let spec = EncoderSpec {
-            dimension: DIMENSION,
-            max_tokens: 64,
-            vocabulary: 5000,
-            dtype: "float32".to_owned(),
-            devices: (0..devices).map(device).collect(),
             notifies,
-            needs_polling: false,
-            scores: false,
-            backend: "test".to_owned(),
+            ..EncoderSpec::new("test", DIMENSION, 64, 5000, (0..devices).map(device).collect())
         };
         let running = (0..devices).map(|_| VecDeque::new()).collect();
         Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), query_counts: Arc::default() }

@@ -5,17 +5,7 @@ const BATCH_TOKENS: usize = 100;
 
 fn devices(count: usize, depth: usize) -> (Devices, Arc<DeviceStats>) {
     let device = |index| DeviceSpec::new(format!("fake:{index}"), depth, BATCH_TOKENS);
-    let spec = EncoderSpec {
-        dimension: 1,
-        max_tokens: 8,
-        vocabulary: 8,
-        dtype: "float32".to_owned(),
-        devices: (0..count).map(device).collect(),
-        notifies: true,
-        needs_polling: false,
-        scores: false,
-        backend: "test".to_owned(),
-    };
+    let spec = EncoderSpec::new("test", 1, 8, 8, (0..count).map(device).collect());
     let stats = Arc::new(DeviceStats::new(&spec));
     (Devices::new(&spec, Batching::default(), Arc::clone(&stats)), stats)
 }

@@ -242,17 +242,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_on_sentence_is_split_after_clauses() {
-        let text = "and so it went on and on, ".repeat(100);
-        let parts = parts(&text);
-        assert!(parts.len() > 4);
-        for part in parts {
-            assert!(part.ends_with(','), "{part}");
-            assert!(Length::new(part).fits());
-        }
-    }
-
-    #[test]
     fn text_without_spaces_is_split_between_words_or_clusters() {
         for (text, unit) in
             [("我来到北京清华大学".repeat(300), "我"), ("e\u{301}".repeat(2000), "e"), ("x".repeat(5000), "x")]
