@@ -25,14 +25,12 @@ struct AnswerBody<'body> {
 #[derive(Deserialize)]
 struct PageResult<'body> {
     index: usize,
-    #[serde(default)]
     query: Option<usize>,
     format: Format,
     #[serde(default)]
     windows: i64,
     #[serde(default)]
     windows_scored: i64,
-    #[serde(default)]
     text: Option<String>,
     #[serde(borrow)]
     highlights: Vec<Highlight<'body>>,
@@ -47,7 +45,6 @@ struct Highlight<'body> {
     score: f32,
     cosine: f32,
     bm25: f32,
-    #[serde(default)]
     query: Option<usize>,
     #[serde(borrow, default)]
     before: Cow<'body, str>,
@@ -59,11 +56,8 @@ struct Highlight<'body> {
     header_start: usize,
     #[serde(default)]
     matches: Vec<Match>,
-    #[serde(default)]
     source_start: Option<usize>,
-    #[serde(default)]
     source_end: Option<usize>,
-    #[serde(default)]
     page_number: Option<usize>,
     #[serde(default)]
     rectangles: Vec<Rectangle>,

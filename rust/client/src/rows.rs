@@ -30,7 +30,6 @@ struct Body<'body>(Vec<Row<'body>>);
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
 struct Row<'body> {
-    #[serde(default)]
     index: Option<usize>,
     embedding: Vector<'body>,
 }

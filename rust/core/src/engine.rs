@@ -32,7 +32,7 @@ pub use crate::ranking::Effort;
 use crate::ranking::probability::CosineScale;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
-use crate::runtime::call::{self, Call, ShutdownToken};
+use crate::runtime::call::{Call, ShutdownToken};
 use crate::runtime::profiling::{Profiler, Stage};
 use crate::runtime::tasks::Tasks;
 use crate::runtime::text_pool::TextPool;
@@ -235,10 +235,10 @@ impl Engine {
         self.check_process()?;
         check_length(text)?;
         let call = &call.with_shutdown(&self.shutdown);
-        let (stop, deadline) = (call.stop().clone(), call.deadline());
+        let check = call.checker();
         self.pool.run(call, text.len(), || {
             let page = Page::new(text);
-            let units = self.units(&Document::read(text, Format::Text), unit, &|| call::check(&stop, deadline))?;
+            let units = self.units(&Document::read(text, Format::Text), unit, &check)?;
             Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
         })
     }

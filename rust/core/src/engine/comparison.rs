@@ -17,7 +17,6 @@ use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::evidence::QueryEvidence;
-use crate::runtime::call;
 use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
@@ -246,7 +245,7 @@ fn tokenize(
     pages: &[PreparedPage],
 ) -> Result<Vec<Arc<TokenPage>>> {
     let began = Instant::now();
-    let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
+    let check = context.call.checker();
     let bytes = chunks.iter().map(|chunk| chunk.bytes(pages)).sum();
     let tokens = &context.engine.tokens;
     let tokenized = context.engine.pool.run(context.call, bytes, || {
@@ -259,7 +258,7 @@ fn tokenize(
             let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
             let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
             let text = &page.page.text()[start..end];
-            Ok(Arc::new(tokens.page(text, &spans, &|| call::check(&stop, deadline))?))
+            Ok(Arc::new(tokens.page(text, &spans, &check)?))
         })
     });
     context.record(Stage::Tokenize, began);

@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::ranking::parsed_page::ParsedPage;
 use crate::ranking::static_vectors::UnitTokens;
 use crate::ranking::terms::{PageTerms, guess_language};
-use crate::runtime::call;
 use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::text::formats::{Document, Format};
@@ -74,11 +73,11 @@ pub(super) fn read_documents<'text>(context: &mut CallContext<'_, 'text>) -> Res
     let pages: Vec<(Format, &str)> =
         request.pages.iter().enumerate().map(|(page, source)| (request.format(page), *source)).collect();
     let bytes = pages.iter().filter(|(format, _)| *format != Format::Text).map(|(_, source)| source.len()).sum();
-    let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
+    let check = context.call.checker();
     let began = Instant::now();
     let documents = context.engine.pool.run(context.call, bytes, || {
         text_pool::map(&pages, |(format, source)| {
-            call::check(&stop, deadline)?;
+            check()?;
             Ok(Document::read(source, *format))
         })
     });
@@ -123,8 +122,7 @@ where
     let is_new = |page: usize, cached: &Option<Arc<CachedPage>>| duplicates.first[page] == page && cached.is_none();
     let new = pages.iter().filter(|(page, cached)| is_new(*page, cached));
     let bytes = new.map(|(page, _)| documents[*page].text().len()).sum();
-    let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
-    let check = || call::check(&stop, deadline);
+    let check = context.call.checker();
     let source = |page: usize| {
         let is_extracted = documents[page].format() == Format::Html;
         is_extracted.then(|| Page::new(request.pages[page]))

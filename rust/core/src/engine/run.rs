@@ -25,7 +25,6 @@ use crate::ranking::selection::WindowSelection;
 use crate::ranking::shortlist::take_shortlist;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::Titles;
-use crate::runtime::call::{self};
 use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
@@ -163,7 +162,7 @@ fn all_evidence<'page, 'document>(
 ) -> Result<Vec<QueryEvidence<'page, 'document>>> {
     let began = Instant::now();
     let (request, question, shortlist) = (context.request, context.question, context.shortlist);
-    let (stop, deadline) = (context.call.stop().clone(), context.call.deadline());
+    let check = context.call.checker();
     let pairs: Vec<(usize, usize)> =
         (0..request.queries.len()).flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
     let bytes = pairs.iter().map(|(page, _)| pages[*page].page.text().len()).sum();
@@ -171,7 +170,7 @@ fn all_evidence<'page, 'document>(
     let title_of: FxHashMap<usize, &str> = request.titled_pages(documents).into_iter().collect();
     let evidence = context.engine.pool.run(context.call, bytes, || {
         text_pool::map(&pairs, |(page, query)| {
-            call::check(&stop, deadline)?;
+            check()?;
             let PreparedPage { page: text, parsed, .. } = &pages[*page];
             let title = PageTitle { text: title_of.get(page).copied(), relevance: titles.relevance(*query, *page) };
             let calibration = Calibration::new(question.lexical_weight, parsed.characters_per_token, scale);

@@ -10,7 +10,7 @@ use super::comparison::JOBS_IN_FLIGHT;
 use super::{Engine, all_rows, check_length, token_count};
 use crate::encoder::{Batching, EncoderSpec};
 use crate::error::Result;
-use crate::runtime::call::{self, Call, Stop};
+use crate::runtime::call::{Call, Stop};
 use crate::runtime::text_pool;
 use crate::scheduler::batches::RowSource;
 use crate::scheduler::{Pending, Scheduler, block_on};
@@ -79,10 +79,10 @@ impl Engine {
         };
         let bytes = sources.iter().map(bytes).sum::<Result<usize>>()?;
         let call = &call.with_shutdown(&self.shutdown);
-        let (stop, deadline) = (call.stop().clone(), call.deadline());
+        let check = call.checker();
         self.pool.run(call, bytes, || {
             text_pool::map(sources, |source| {
-                call::check(&stop, deadline)?;
+                check()?;
                 tokenize(source)
             })
         })
@@ -111,11 +111,10 @@ impl Engine {
     pub(super) fn rows_of_texts(&self, texts: &[&str], role: Role, call: &Call) -> Result<(Vec<RowSource>, usize)> {
         texts.iter().try_for_each(|text| check_length(text))?;
         let bytes = texts.iter().map(|text| text.len()).sum();
-        let (stop, deadline) = (call.stop().clone(), call.deadline());
+        let check = call.checker();
         let chunks: Vec<&[&str]> = texts.chunks(256).collect();
-        let pages = self.pool.run(call, bytes, || {
-            text_pool::map(&chunks, |chunk| self.tokens.texts(chunk, role, &|| call::check(&stop, deadline)))
-        })?;
+        let pages =
+            self.pool.run(call, bytes, || text_pool::map(&chunks, |chunk| self.tokens.texts(chunk, role, &check)))?;
         let truncated = pages.iter().map(|page| page.truncated.len()).sum();
         Ok((pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect(), truncated))
     }

@@ -195,6 +195,14 @@ impl<'caller> Call<'caller> {
     }
 }
 
+impl Call<'_> {
+    /// [`Self::check`] for other threads than the caller's: it polls no interrupt.
+    pub(crate) fn checker(&self) -> impl Fn() -> Result<()> + Sync + use<> {
+        let (stop, deadline) = (self.stop.clone(), self.deadline);
+        move || check(&stop, deadline)
+    }
+}
+
 impl ProgressCounters {
     pub(crate) fn add_windows(&self, windows: usize) {
         self.0.windows.fetch_add(windows, Ordering::Relaxed);
@@ -212,7 +220,6 @@ impl ProgressCounters {
     }
 }
 
-/// [`Call::check`] for other threads than the caller's.
 pub(crate) fn check(stop: &Stop, deadline: Option<Instant>) -> Result<()> {
     if stop.shutdown.as_ref().is_some_and(|shutdown| shutdown.0.load(Ordering::Relaxed)) {
         return Err(Error::new(ErrorKind::Closed, "the highlighter was closed while the call ran"));
