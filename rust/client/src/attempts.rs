@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tower::retry::budget::{Budget, TpsBudget};
 
-use crate::request_error::{RequestError, Retry};
+use crate::request_error::{RequestError, RetryAdvice};
 
 const BASE_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
@@ -63,9 +63,9 @@ impl<'client> Attempts<'client> {
         let is_late = self.call.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let retry_after = match failure.retry {
             _ if is_late && failure.error.kind() == ErrorKind::DeadlineExceeded => return Err(deadline_exceeded()),
-            Retry::Nothing => return Err(failure.error),
-            Retry::Again(retry_after) => retry_after,
-            Retry::OtherServer(retry_after) => {
+            RetryAdvice::Nothing => return Err(failure.error),
+            RetryAdvice::Again(retry_after) => retry_after,
+            RetryAdvice::OtherServer(retry_after) => {
                 self.avoided = endpoint;
                 retry_after
             }

@@ -41,7 +41,7 @@ struct CircuitBreaker {
 }
 
 /// A request on its way to a server.
-pub(crate) struct InFlight<'endpoints> {
+pub(crate) struct InFlightRequest<'endpoints> {
     pub(crate) endpoint: &'endpoints Endpoint,
     pub(crate) index: usize,
 }
@@ -61,7 +61,7 @@ impl Endpoints {
     }
 
     /// The least busy server; not `avoided`, if there is another.
-    pub(crate) fn pick(&self, avoided: Option<usize>) -> InFlight<'_> {
+    pub(crate) fn pick(&self, avoided: Option<usize>) -> InFlightRequest<'_> {
         let now = Instant::now();
         // A random one among equals.
         let first = fastrand::usize(..self.0.len());
@@ -75,7 +75,7 @@ impl Endpoints {
         let endpoint = &self.0[index];
         endpoint.in_flight.fetch_add(1, Ordering::Relaxed);
         endpoint.half_open(now);
-        InFlight { endpoint, index }
+        InFlightRequest { endpoint, index }
     }
 }
 
@@ -180,7 +180,7 @@ impl Endpoint {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
         self.endpoint.in_flight.fetch_sub(1, Ordering::Relaxed);
     }

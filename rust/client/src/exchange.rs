@@ -17,7 +17,7 @@ use tower::retry::budget::{Budget, TpsBudget};
 
 use crate::attempts::{Attempts, CallOptions, deadline_exceeded, retry_budget};
 use crate::direct::DirectBody;
-use crate::endpoints::{Endpoint, Endpoints, InFlight};
+use crate::endpoints::{Endpoint, Endpoints, InFlightRequest};
 use crate::raw::{OCTETS, bad};
 use crate::request_error::RequestError;
 use crate::settings::{Settings, invalid};
@@ -29,7 +29,7 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 const BLOCKING_BYTES: usize = 64 * 1024;
 
 /// State that all requests of a client share.
-pub(crate) struct Shared {
+pub(crate) struct ClientState {
     pub(crate) settings: Settings,
     pub(crate) endpoints: Endpoints,
     headers: HeaderMap,
@@ -58,7 +58,7 @@ pub(crate) struct OpenResponse<'client> {
     pub(crate) response: Response,
     /// The body, if it is read from the socket and not by reqwest.
     direct_body: Option<DirectBody<'client>>,
-    in_flight: InFlight<'client>,
+    in_flight: InFlightRequest<'client>,
     deadline: Instant,
     timeout: Duration,
     _permit: SemaphorePermit<'client>,
@@ -92,7 +92,7 @@ impl Request {
     }
 }
 
-impl Shared {
+impl ClientState {
     pub(crate) fn new(settings: Settings) -> Result<Self> {
         let endpoints = Endpoints::new(&settings)?;
         Ok(Self {
@@ -207,12 +207,12 @@ impl Shared {
     async fn send<'client>(
         &'client self,
         request: &Request,
-        in_flight: InFlight<'client>,
+        in_flight: InFlightRequest<'client>,
         permit: SemaphorePermit<'client>,
         (timeout, priority): (Duration, Option<i32>),
     ) -> Result<OpenResponse<'client>, (RequestError, Option<usize>)> {
         let deadline = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + YEAR);
-        let InFlight { endpoint, index } = in_flight;
+        let InFlightRequest { endpoint, index } = in_flight;
         let url = format!("{}{}", endpoint.base, request.path);
         let mut builder = endpoint.http.request(request.method.clone(), url).headers(self.headers.clone());
         builder = builder.header(ACCEPT, request.accept).header(REQUEST_TIMEOUT, milliseconds(timeout));

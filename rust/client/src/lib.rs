@@ -38,7 +38,7 @@ use tokio::task::AbortHandle;
 pub use attempts::CallOptions;
 pub use columns::{Columns, Passage, Place, Rectangle};
 use endpoints::Endpoint;
-use exchange::{CLOSED, Shared};
+use exchange::{CLOSED, ClientState};
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, Page, ReturnOptions};
 pub use ranks::{RerankResult, StoredDocument};
@@ -54,7 +54,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A client that many threads may use at once.
 pub struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     /// Shared with each thread that waits for a call.
     runtime: Mutex<Option<Arc<Runtime>>>,
     /// The process that the runtime's threads belong to.
@@ -67,7 +67,11 @@ impl Client {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a setting that is out of range.
     pub fn new(settings: Settings) -> Result<Self> {
-        Ok(Self { shared: Arc::new(Shared::new(settings)?), runtime: Mutex::default(), process: std::process::id() })
+        Ok(Self {
+            shared: Arc::new(ClientState::new(settings)?),
+            runtime: Mutex::default(),
+            process: std::process::id(),
+        })
     }
 
     /// Waits for a call on this thread, and checks every 50 ms whether the caller has cancelled it.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::attempts::CallOptions;
 use crate::columns::{Columns, ExpectedAnswer, read_answers};
-use crate::exchange::{Request, Shared, compute};
+use crate::exchange::{ClientState, Request, compute};
 use crate::forms::{FORM, File, Part, read_form, write_form};
 use crate::raw::{EmbeddingHeaders, bad};
 use crate::settings::invalid;
@@ -56,9 +56,9 @@ pub struct HighlightsAnswer {
 
 #[derive(Serialize)]
 struct HighlightsBody<'call> {
-    query: Queries<'call>,
+    query: QueryField<'call>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    documents: Vec<Document<'call>>,
+    documents: Vec<DocumentField<'call>>,
     #[serde(skip_serializing_if = "is_false")]
     return_texts: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -77,13 +77,13 @@ const fn is_false(flag: &bool) -> bool {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Queries<'call> {
+enum QueryField<'call> {
     One(&'call str),
     Listed(Vec<&'call str>),
 }
 
 #[derive(Serialize)]
-struct Document<'call> {
+struct DocumentField<'call> {
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'call str>,
     #[serde(flatten)]
@@ -114,7 +114,7 @@ impl<T: Text> Page<T> {
 }
 
 pub(crate) async fn highlights<T: Text>(
-    shared: &Shared,
+    shared: &ClientState,
     request: HighlightsRequest<T>,
     call: CallOptions,
 ) -> Result<HighlightsAnswer> {
@@ -128,8 +128,10 @@ pub(crate) async fn highlights<T: Text>(
         // The text of HTML differs from what was sent.
         let differ = |page: &Page<T>| page.text().is_some_and(|text| options.format.of(text) == Format::Html);
         let body = HighlightsBody {
-            query: if *listed { Queries::Listed(each) } else { Queries::One(each[0]) },
-            documents: documents.map(|(index, page)| Document { title: title(index), source: page.source() }).collect(),
+            query: if *listed { QueryField::Listed(each) } else { QueryField::One(each[0]) },
+            documents: documents
+                .map(|(index, page)| DocumentField { title: title(index), source: page.source() })
+                .collect(),
             return_texts: returns.texts || pages.iter().any(differ),
             return_vectors: returns.vectors.is_some(),
             embedding_dtype: returns.vectors,

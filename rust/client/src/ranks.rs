@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
 use crate::attempts::CallOptions;
-use crate::exchange::{FullResponse, Request, Shared, compute};
+use crate::exchange::{ClientState, FullResponse, Request, compute};
 use crate::raw::bad;
 use crate::settings::invalid;
 use crate::vectors::Text;
@@ -31,7 +31,7 @@ pub struct StoredDocument {
 }
 
 pub(crate) async fn rerank<T: Text>(
-    shared: &Shared,
+    shared: &ClientState,
     query: &str,
     texts: &[T],
     top_n: Option<usize>,
@@ -65,7 +65,7 @@ fn ranked(ranks: Vec<RerankResult>, texts: usize) -> Result<Vec<RerankResult>> {
 }
 
 pub(crate) async fn put_document(
-    shared: &Shared,
+    shared: &ClientState,
     id: &str,
     text: &str,
     title: Option<&str>,
@@ -82,17 +82,17 @@ pub(crate) async fn put_document(
     read::<StoredDocument>(&shared.fetch(&request, call).await?).map(|stored| stored.text_hash)
 }
 
-pub(crate) async fn get_document(shared: &Shared, id: &str, call: CallOptions) -> Result<StoredDocument> {
+pub(crate) async fn get_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<StoredDocument> {
     let answer = shared.fetch(&Request::of(Method::GET, path(id)?), call).await?;
     compute(answer.body.len(), || read(&answer))
 }
 
-pub(crate) async fn delete_document(shared: &Shared, id: &str, call: CallOptions) -> Result<()> {
+pub(crate) async fn delete_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<()> {
     shared.fetch(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
 }
 
 /// Requests each server's health once, without retries.
-pub(crate) async fn health(shared: &Shared, call: CallOptions) -> Vec<(String, Option<String>)> {
+pub(crate) async fn health(shared: &ClientState, call: CallOptions) -> Vec<(String, Option<String>)> {
     let checks = shared.endpoints.iter().map(|endpoint| async move {
         let unhealthy = shared.check_health(endpoint, call).await.err();
         (endpoint.name.clone(), unhealthy.map(|error| error.message().to_owned()))

@@ -15,12 +15,12 @@ use crate::direct::DirectError;
 #[derive(Debug)]
 pub(crate) struct RequestError {
     pub(crate) error: Error,
-    pub(crate) retry: Retry,
+    pub(crate) retry: RetryAdvice,
 }
 
 /// Whether to retry, and the server's `Retry-After`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
+pub(crate) enum RetryAdvice {
     /// No: the answer would be the same.
     Nothing,
     Again(Option<Duration>),
@@ -30,7 +30,7 @@ pub(crate) enum Retry {
 
 impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
-        Self { error, retry: Retry::Nothing }
+        Self { error, retry: RetryAdvice::Nothing }
     }
 }
 
@@ -66,13 +66,13 @@ impl RequestError {
         } else {
             format!("the connection to {server} was lost: {message}")
         };
-        Self { error: Error::new(ErrorKind::Unavailable, message), retry: Retry::OtherServer(None) }
+        Self { error: Error::new(ErrorKind::Unavailable, message), retry: RetryAdvice::OtherServer(None) }
     }
 
     /// A server that did not answer in time.
     pub(crate) fn timed_out(server: &str, timeout: Duration) -> Self {
         let message = format!("{server} did not answer completely within {} seconds", timeout.as_secs_f64());
-        Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: Retry::OtherServer(None) }
+        Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: RetryAdvice::OtherServer(None) }
     }
 
     /// An answer that is no success.
@@ -86,9 +86,9 @@ impl RequestError {
             matches!(status.as_u16(), 429 | 502 | 503 | 504) && known.kind.is_none_or(|kind| kind.row().retryable);
         let wait = retry_after(headers);
         let retry = match status.as_u16() {
-            _ if !is_retryable => Retry::Nothing,
-            502 | 503 => Retry::OtherServer(wait),
-            _ => Retry::Again(wait),
+            _ if !is_retryable => RetryAdvice::Nothing,
+            502 | 503 => RetryAdvice::OtherServer(wait),
+            _ => RetryAdvice::Again(wait),
         };
         Self { error: Error::new(kind, message), retry }
     }
@@ -201,7 +201,7 @@ mod tests {
             let failure = RequestError::of_status("s", StatusCode::from_u16(status).unwrap(), &map, body);
             assert_eq!((failure.error.kind(), failure.error.message()), (kind, "m"));
             let is_retryable = kind.row().retryable && matches!(status, 429 | 502 | 503 | 504);
-            assert_eq!(failure.retry != Retry::Nothing, is_retryable, "{kind:?}");
+            assert_eq!(failure.retry != RetryAdvice::Nothing, is_retryable, "{kind:?}");
         }
     }
 
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
-        assert_eq!(refused(429, &[("retry-after", "7")], "").retry, Retry::Again(Some(Duration::from_secs(7))));
+        assert_eq!(refused(429, &[("retry-after", "7")], "").retry, RetryAdvice::Again(Some(Duration::from_secs(7))));
         let past = [("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")];
-        assert_eq!(refused(503, &past, "").retry, Retry::OtherServer(Some(Duration::ZERO)));
-        assert_eq!(refused(503, &[("retry-after", "soon")], "").retry, Retry::OtherServer(None));
+        assert_eq!(refused(503, &past, "").retry, RetryAdvice::OtherServer(Some(Duration::ZERO)));
+        assert_eq!(refused(503, &[("retry-after", "soon")], "").retry, RetryAdvice::OtherServer(None));
     }
 }

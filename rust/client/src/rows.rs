@@ -24,12 +24,12 @@ pub struct Rows {
 }
 
 /// A body: a list of vectors, or an object with them.
-struct Body<'body>(Vec<Row<'body>>);
+struct JsonBody<'body>(Vec<JsonRow<'body>>);
 
 /// A vector, and its index if the body has one.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
-struct Row<'body> {
+struct JsonRow<'body> {
     index: Option<usize>,
     embedding: Vector<'body>,
 }
@@ -39,7 +39,7 @@ struct Row<'body> {
 #[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
 struct OpenAiBody<'body> {
     #[serde(default)]
-    data: Vec<Row<'body>>,
+    data: Vec<JsonRow<'body>>,
 }
 
 enum Vector<'body> {
@@ -49,7 +49,7 @@ enum Vector<'body> {
 
 /// Reads the vectors of this number of texts.
 pub fn read_rows(body: &[u8], rows: usize) -> Result<Rows> {
-    let body: Body =
+    let body: JsonBody =
         serde_json::from_slice(body).map_err(|error| bad(format!("its vectors cannot be read: {error}")))?;
     if body.0.len() != rows {
         return Err(bad(format!("it has {} vectors for {rows} texts", body.0.len())));
@@ -109,23 +109,23 @@ impl Vector<'_> {
     }
 }
 
-impl<'de> Deserialize<'de> for Body<'de> {
+impl<'de> Deserialize<'de> for JsonBody<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Bodies;
         impl<'de> Visitor<'de> for Bodies {
-            type Value = Body<'de>;
+            type Value = JsonBody<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of vectors, or an object with data")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Body<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<JsonBody<'de>, A::Error> {
                 let vectors = Vec::deserialize(SeqAccessDeserializer::new(list))?.into_iter();
-                Ok(Body(vectors.map(|embedding| Row { index: None, embedding }).collect()))
+                Ok(JsonBody(vectors.map(|embedding| JsonRow { index: None, embedding }).collect()))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Body<'de>, A::Error> {
-                OpenAiBody::deserialize(MapAccessDeserializer::new(map)).map(|body| Body(body.data))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JsonBody<'de>, A::Error> {
+                OpenAiBody::deserialize(MapAccessDeserializer::new(map)).map(|body| JsonBody(body.data))
             }
         }
         deserializer.deserialize_any(Bodies)

@@ -21,7 +21,7 @@ use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
 use crate::attempts::{Attempts, CallOptions};
-use crate::exchange::{OpenResponse, Request, Shared, compute};
+use crate::exchange::{ClientState, OpenResponse, Request, compute};
 use crate::raw::{BodyWriter, EmbeddingHeaders, bad, to_native_endian, widen};
 use crate::request_error::RequestError;
 use crate::rows::{Rows, read_rows};
@@ -63,7 +63,7 @@ pub struct Vectors<I = f32> {
     pub truncated: usize,
 }
 
-enum Embeddings<'client, I> {
+enum EmbedAnswer<'client, I> {
     /// Raw, and its body is still to be read.
     Raw(Box<OpenResponse<'client>>, EmbeddingHeaders),
     /// JSON: the items of all vectors, and the values of one.
@@ -71,7 +71,7 @@ enum Embeddings<'client, I> {
 }
 
 struct EmbeddingCall<'call, T> {
-    shared: &'call Shared,
+    shared: &'call ClientState,
     texts: Arc<[T]>,
     role: Role,
     dtype: EmbeddingDtype,
@@ -99,7 +99,7 @@ impl From<Error> for EmbedError {
 }
 
 pub(crate) async fn embed<T: Text, I: Item>(
-    shared: &Shared,
+    shared: &ClientState,
     texts: Arc<[T]>,
     role: Role,
     dtype: EmbeddingDtype,
@@ -169,7 +169,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
     }
 
     /// The first answer, which tells the dimension.
-    async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<Embeddings<'_, I>> {
+    async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<EmbedAnswer<'_, I>> {
         let mut attempts = self.shared.attempts(self.call);
         loop {
             let route = self.route();
@@ -186,7 +186,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
         &self,
         part: &Range<usize>,
         place: &mut [I],
-        mut first: Option<Embeddings<'_, I>>,
+        mut first: Option<EmbedAnswer<'_, I>>,
     ) -> Result<usize, EmbedError> {
         let mut attempts = self.shared.attempts(self.call);
         loop {
@@ -199,11 +199,11 @@ impl<T: Text> EmbeddingCall<'_, T> {
                 Ok(answer) if I::width(self.dtype, answer.dimension()) * part.len() != place.len() => {
                     return Err(EmbedError::WrongDimension);
                 }
-                Ok(Embeddings::Json(items, _)) => {
+                Ok(EmbedAnswer::Json(items, _)) => {
                     place.copy_from_slice(&items);
                     return Ok(0);
                 }
-                Ok(Embeddings::Raw(mut answer, headers)) => match I::read_body(&mut answer, headers, place).await {
+                Ok(EmbedAnswer::Raw(mut answer, headers)) => match I::read_body(&mut answer, headers, place).await {
                     Ok(()) => return Ok(headers.truncated),
                     Err(failure) => (failure, Some(answer.index())),
                 },
@@ -244,7 +244,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
         part: &Range<usize>,
         route: Route,
         attempts: &Attempts<'_>,
-    ) -> Result<Embeddings<'_, I>, (RequestError, Option<usize>)> {
+    ) -> Result<EmbedAnswer<'_, I>, (RequestError, Option<usize>)> {
         let request = self.request(part, route).map_err(|error| (error.into(), None))?;
         let mut answer = self.shared.open(&request, attempts).await?;
         let index = Some(answer.index());
@@ -254,17 +254,17 @@ impl<T: Text> EmbeddingCall<'_, T> {
         });
         if let Some(headers) = headers.map_err(|error| (answer.error(&error).into(), index))? {
             answer.mark_raw();
-            return Ok(Embeddings::Raw(Box::new(answer), headers));
+            return Ok(EmbedAnswer::Raw(Box::new(answer), headers));
         }
         let limit = self.shared.settings.max_answer_bytes;
         let body = answer.read_all(limit).await.map_err(|failure| (failure, index))?;
         let rows = compute(body.len(), || I::from_json(read_rows(&body, part.len())?, self.dtype));
         let (items, dimension) = rows.map_err(|error| (answer.error(&error).into(), index))?;
-        Ok(Embeddings::Json(items, dimension))
+        Ok(EmbedAnswer::Json(items, dimension))
     }
 
     fn request(&self, part: &Range<usize>, route: Route) -> Result<Request> {
-        let texts = Texts(&self.texts[part.clone()]);
+        let texts = TextList(&self.texts[part.clone()]);
         let size = texts.0.iter().map(|text| text.as_ref().len()).sum();
         let dtype = (self.dtype != EmbeddingDtype::Float32).then_some(self.dtype);
         let (path, json) = match route {
@@ -291,7 +291,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
     }
 }
 
-impl<I> Embeddings<'_, I> {
+impl<I> EmbedAnswer<'_, I> {
     const fn dimension(&self) -> usize {
         match self {
             Self::Raw(_, headers) => headers.dimension,
@@ -372,7 +372,7 @@ async fn read_bytes(
 #[derive(Serialize)]
 #[serde(bound = "")]
 struct EmbedBody<'texts, T: Text> {
-    inputs: Texts<'texts, T>,
+    inputs: TextList<'texts, T>,
     /// Vectors as the library returns them: the route's default is length one.
     as_model_says: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -384,7 +384,7 @@ struct EmbedBody<'texts, T: Text> {
 #[derive(Serialize)]
 #[serde(bound = "")]
 struct OpenAiBody<'texts, T: Text> {
-    input: Texts<'texts, T>,
+    input: TextList<'texts, T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'texts str>,
     encoding_format: &'static str,
@@ -392,9 +392,9 @@ struct OpenAiBody<'texts, T: Text> {
     embedding_dtype: Option<EmbeddingDtype>,
 }
 
-struct Texts<'texts, T>(&'texts [T]);
+struct TextList<'texts, T>(&'texts [T]);
 
-impl<T: Text> Serialize for Texts<'_, T> {
+impl<T: Text> Serialize for TextList<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(AsRef::as_ref))
     }

@@ -28,7 +28,7 @@ use crate::runtime::call::Call;
 use crate::runtime::profiling::Profiler;
 use crate::runtime::sync::thread::{self, JoinHandle};
 use crate::runtime::sync::{Condvar, Mutex, MutexGuard};
-use crate::scheduler::batches::{Job, Queries, RowSource};
+use crate::scheduler::batches::{BatchQueries, Job, RowSource};
 use crate::scheduler::device_stats::DeviceStats;
 use callers::{Callers, ParkingSlot};
 use pending::Reply;
@@ -129,7 +129,7 @@ impl Scheduler {
     pub(crate) fn submit_with_queries(
         &self,
         rows: Vec<RowSource>,
-        queries: Option<Arc<Queries>>,
+        queries: Option<Arc<BatchQueries>>,
         call: &Call,
     ) -> Result<Pending> {
         let reply = Reply::default();

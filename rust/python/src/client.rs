@@ -160,7 +160,7 @@ impl Client {
         request: &Bound<'_, PyAny>,
         reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
-        let texts::Texts { queries, is_list, pages, titles } = texts::Texts::read(request)?;
+        let texts::CallTexts { queries, is_list, pages, titles } = texts::CallTexts::read(request)?;
         let options = request.getattr("options")?.cast_into::<PyDict>()?;
         let is_stored: Vec<bool> = get(&options, "stored")?.unwrap_or_default();
         let page =

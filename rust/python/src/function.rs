@@ -33,14 +33,14 @@ const VOCABULARY: usize = 257;
 const BATCH_TOKENS: usize = 16_384;
 
 /// The rows of a batch, as the function takes them.
-enum Inputs {
+enum FunctionInputs {
     Texts(Vec<String>),
     Ids(Batch),
 }
 
 /// A message to the function's thread.
 enum Message {
-    Batch(Ticket, Inputs),
+    Batch(Ticket, FunctionInputs),
     /// Drop the function, which takes Python's lock: an ending interpreter waits for this section.
     End {
         _section: NativeSection,
@@ -52,13 +52,13 @@ pub(crate) struct FunctionEncoder {
     spec: EncoderSpec,
     /// The thread ends when this is dropped, after its current batch.
     batches: Sender<Message>,
-    shared: Arc<Shared>,
+    shared: Arc<FinishedBatches>,
     next: u64,
     takes_ids: bool,
 }
 
 #[derive(Default)]
-struct Shared {
+struct FinishedBatches {
     finished: Mutex<HashMap<Ticket, Result<Vec<f32>>>>,
     /// Signalled when a batch finishes.
     changed: Condvar,
@@ -71,7 +71,7 @@ struct Shared {
 struct InlineFunction {
     spec: EncoderSpec,
     function: Py<PyAny>,
-    queued: HashMap<Ticket, Inputs>,
+    queued: HashMap<Ticket, FunctionInputs>,
     next: u64,
     takes_ids: bool,
 }
@@ -114,7 +114,7 @@ impl FunctionEncoder {
 
     fn new(encoder: &Bound<'_, PyAny>, spec: EncoderSpec, takes_ids: bool) -> PyResult<Self> {
         let dimension = spec.dimension;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(FinishedBatches::default());
         let (batches, arrived) = channel();
         let (function, for_thread) = (encoder.clone().unbind(), Arc::clone(&shared));
         // Not joined: closing the encoder must not wait for a function that hangs.
@@ -211,14 +211,14 @@ impl Encoder for InlineFunction {
     }
 }
 
-impl Shared {
+impl FinishedBatches {
     fn finished(&self) -> MutexGuard<'_, HashMap<Ticket, Result<Vec<f32>>>> {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn inputs(batch: &Batch, takes_ids: bool) -> Inputs {
-    if takes_ids { Inputs::Ids(batch.clone()) } else { Inputs::Texts(texts(batch)) }
+fn inputs(batch: &Batch, takes_ids: bool) -> FunctionInputs {
+    if takes_ids { FunctionInputs::Ids(batch.clone()) } else { FunctionInputs::Texts(texts(batch)) }
 }
 
 /// Decodes the texts of a batch, whose ids are their bytes.
@@ -237,7 +237,7 @@ fn texts(batch: &Batch) -> Vec<String> {
     batch.lengths.iter().map(take).collect()
 }
 
-fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, shared: &Shared) {
+fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, shared: &FinishedBatches) {
     while let Ok(message) = arrived.recv() {
         let (ticket, inputs) = match message {
             Message::Batch(..) if shared.closed.load(Ordering::Acquire) => continue,
@@ -273,12 +273,12 @@ fn log_traceback(py: Python<'_>, error: &PyErr) {
 }
 
 /// Calls the function; an exception becomes the error of all calls in the batch.
-fn call(function: &Bound<'_, PyAny>, inputs: &Inputs, dimension: usize) -> Result<Vec<f32>> {
+fn call(function: &Bound<'_, PyAny>, inputs: &FunctionInputs, dimension: usize) -> Result<Vec<f32>> {
     let py = function.py();
     let rows = || -> PyResult<Vec<f32>> {
         let (returned, count) = match inputs {
-            Inputs::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
-            Inputs::Ids(Batch { ids, lengths, .. }) => {
+            FunctionInputs::Texts(texts) => (function.call1((PyList::new(py, texts)?,))?, texts.len()),
+            FunctionInputs::Ids(Batch { ids, lengths, .. }) => {
                 let arrays = (PyArray1::from_slice(py, ids), PyArray1::from_slice(py, lengths));
                 (function.call1(arrays)?, lengths.len())
             }

@@ -52,7 +52,7 @@ pub(crate) struct HighlightsCall {
 
 impl HighlightsCall {
     pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let texts::Texts { queries, pages, titles, .. } = texts::Texts::read(request)?;
+        let texts::CallTexts { queries, pages, titles, .. } = texts::CallTexts::read(request)?;
         let options: Options = read_options(request.getattr("options")?.cast()?, &[])?;
         let pairing = options.pairing(queries.len(), pages.len()).map_err(Failure)?;
         let (question, format) = (options.question().map_err(Failure)?, options.format);

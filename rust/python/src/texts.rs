@@ -21,7 +21,7 @@ fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyB
 }
 
 /// Queries, pages and titles of a call.
-pub(crate) struct Texts {
+pub(crate) struct CallTexts {
     pub(crate) queries: Vec<PyBackedStr>,
     /// Whether the caller passed a list of queries, which may have one.
     pub(crate) is_list: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Texts {
     pub(crate) titles: Vec<Option<PyBackedStr>>,
 }
 
-impl Texts {
+impl CallTexts {
     /// Those of a `Request` in `python/pullquote/_options.py`.
     pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
         let query = request.getattr("query")?;

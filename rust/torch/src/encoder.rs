@@ -43,7 +43,7 @@ pub struct TorchEncoder {
     spec: EncoderSpec,
     devices: Vec<ComputeDevice>,
     /// Each batch that was submitted and not collected: few enough for a linear search.
-    in_flight: Vec<InFlight>,
+    in_flight: Vec<InFlightTicket>,
     next_ticket: u64,
     /// Of the batch that was collected last.
     times: Option<BatchTimes>,
@@ -58,7 +58,7 @@ pub struct VectorOptions {
 }
 
 #[derive(Debug)]
-struct InFlight {
+struct InFlightTicket {
     ticket: u64,
     device: usize,
     /// Values of a result row.
@@ -358,7 +358,7 @@ impl Encoder for TorchEncoder {
             ComputeDevice::Cuda(cuda) => cuda.submit(ticket, batch),
         }
         self.next_ticket += 1;
-        self.in_flight.push(InFlight { ticket, device, width });
+        self.in_flight.push(InFlightTicket { ticket, device, width });
         Ok(Ticket(ticket))
     }
 
@@ -375,7 +375,7 @@ impl Encoder for TorchEncoder {
         let Some(position) = self.position(ticket) else {
             return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
         };
-        let InFlight { device, width, .. } = self.in_flight.swap_remove(position);
+        let InFlightTicket { device, width, .. } = self.in_flight.swap_remove(position);
         let receive = |rows: &[f32]| for_each_row(rows, width, row);
         let times = match &mut self.devices[device] {
             ComputeDevice::Cpu(cpu) => cpu.collect(ticket.0, receive),

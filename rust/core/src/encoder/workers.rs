@@ -40,7 +40,7 @@ pub trait Compute: Send + Sync + 'static {
 /// A share of the processor's cores.
 #[derive(Debug)]
 pub struct CpuDevice<C: Compute> {
-    shared: Arc<Shared<C>>,
+    shared: Arc<DeviceQueue<C>>,
     workers: Vec<JoinHandle<()>>,
     /// The process that started the workers. After a fork the child has no workers.
     process: u32,
@@ -48,10 +48,10 @@ pub struct CpuDevice<C: Compute> {
 
 /// Computes a device's batches on other threads. It stays usable after the device was dropped.
 #[derive(Debug)]
-pub struct CpuBatchRunner<C: Compute>(Arc<Shared<C>>);
+pub struct CpuBatchRunner<C: Compute>(Arc<DeviceQueue<C>>);
 
 /// Shared by the workers, the device and its runners.
-struct Shared<C: Compute> {
+struct DeviceQueue<C: Compute> {
     model: Arc<C>,
     state: Mutex<BatchQueue<C::Workspace>>,
     /// Notified when a batch is queued, and when the workers must stop.
@@ -62,9 +62,9 @@ struct Shared<C: Compute> {
     waker: OnceLock<Waker>,
 }
 
-impl<C: Compute> std::fmt::Debug for Shared<C> {
+impl<C: Compute> std::fmt::Debug for DeviceQueue<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("DeviceQueue").finish_non_exhaustive()
     }
 }
 
@@ -107,7 +107,7 @@ impl<C: Compute> CpuDevice<C> {
             workspaces: Vec::new(),
             stopping: false,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DeviceQueue {
             model,
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -211,7 +211,7 @@ impl<C: Compute> Drop for CpuDevice<C> {
     }
 }
 
-impl<C: Compute> Shared<C> {
+impl<C: Compute> DeviceQueue<C> {
     /// No holder of the lock panics halfway through a change.
     fn lock(&self) -> MutexGuard<'_, BatchQueue<C::Workspace>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

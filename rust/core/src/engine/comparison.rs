@@ -21,7 +21,7 @@ use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
 use crate::scheduler::Pending;
-use crate::scheduler::batches::{Queries, RowSource};
+use crate::scheduler::batches::{BatchQueries, RowSource};
 use crate::text::page::ByteSpan;
 use crate::tokens::TokenPage;
 
@@ -50,7 +50,7 @@ pub(super) struct Comparison<'page, 'text> {
     /// For each page. Duplicates share the first one's entry.
     scored: Vec<ScoredRows>,
     /// The queries, if devices compute the cosines.
-    device_queries: Option<Arc<Queries>>,
+    device_queries: Option<Arc<BatchQueries>>,
 }
 
 struct InFlightJob {
@@ -99,7 +99,7 @@ impl<'page, 'text> Comparison<'page, 'text> {
             new_vectors: None,
         };
         let device_computes = spec.scores && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
-        let device_queries = device_computes.then(|| Arc::new(Queries::new(queries)));
+        let device_queries = device_computes.then(|| Arc::new(BatchQueries::new(queries)));
         let scored = pages.iter().map(unscored).collect();
         Self { pages, duplicates, queries, all_evidence, evidence_of, scored, device_queries }
     }
@@ -148,7 +148,7 @@ impl<'page, 'text> Comparison<'page, 'text> {
     }
 
     /// The queries for a job that may return cosines: none of its vectors is to be cached.
-    fn device_queries(&self, pages: &[PageRows]) -> Option<Arc<Queries>> {
+    fn device_queries(&self, pages: &[PageRows]) -> Option<Arc<BatchQueries>> {
         let is_cached = |rows: &PageRows| self.scored[rows.page].new_vectors.is_some();
         self.device_queries.clone().filter(|_| !pages.iter().any(is_cached))
     }

@@ -25,8 +25,8 @@ impl<Text: Deref<Target = str>> OwnedRequest<Text> {
         self.texts().request().check()
     }
 
-    pub(super) fn texts(&self) -> Texts<'_> {
-        Texts {
+    pub(super) fn texts(&self) -> BorrowedTexts<'_> {
+        BorrowedTexts {
             queries: self.queries.iter().map(|query| &**query).collect(),
             pages: self.pages.iter().map(|page| &**page).collect(),
             formats: &self.formats,
@@ -36,7 +36,7 @@ impl<Text: Deref<Target = str>> OwnedRequest<Text> {
     }
 }
 
-pub(super) struct Texts<'text> {
+pub(super) struct BorrowedTexts<'text> {
     queries: Vec<&'text str>,
     pages: Vec<&'text str>,
     formats: &'text [Format],
@@ -44,7 +44,7 @@ pub(super) struct Texts<'text> {
     pairing: Pairing,
 }
 
-impl Texts<'_> {
+impl BorrowedTexts<'_> {
     pub(super) fn request(&self) -> Request<'_> {
         let Self { queries, pages, formats, titles, pairing } = self;
         Request { queries, pages, formats, titles, pairing: *pairing }

@@ -13,7 +13,7 @@ use super::selection::{CosineSample, WindowSelection};
 use super::static_vectors::StaticVectors;
 use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
 use crate::text::page::{ByteSpan, Page};
-use crate::text::pieces::Table;
+use crate::text::pieces::NamedTable;
 use crate::tokens::Tokens;
 
 /// How much a word of the query counts as covered if only the page's title has it.
@@ -89,8 +89,8 @@ struct UnitCoverage {
 }
 
 /// Adds the coverage of a table's header to its rows that cover something themselves.
-fn credit_headers(coverage: &mut [f32], tables: &[Table]) {
-    for Table { header, rows } in tables {
+fn credit_headers(coverage: &mut [f32], tables: &[NamedTable]) {
+    for NamedTable { header, rows } in tables {
         let credit = HEADER_CREDIT * coverage[header.clone()].iter().copied().fold(0.0, f32::max);
         for row in coverage[rows.clone()].iter_mut().filter(|row| **row > 0.0) {
             *row = (*row + credit).min(1.0);

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::runtime::call::{self, ProgressCounters, Stop};
 use crate::scheduler::fair_queue::FairQueue;
 use crate::tokens::TokenPage;
-pub(crate) use queries::{Queries, QueryOffsets};
+pub(crate) use queries::{BatchQueries, QueryOffsets};
 
 /// Unique among all jobs of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ pub(crate) struct JobId(u64);
 pub(crate) struct Job<R> {
     pub(crate) rows: Vec<RowSource>,
     /// If set, each row returns one cosine for each query instead of its vector.
-    pub(crate) queries: Option<Arc<Queries>>,
+    pub(crate) queries: Option<Arc<BatchQueries>>,
     /// The caller's memory. The collect pass fills it; it is allocated when the first row arrives.
     pub(crate) vectors: Vec<f32>,
     pub(crate) stop: Stop,
@@ -69,7 +69,7 @@ struct ActiveJob<R> {
 }
 
 /// Rows of a failed batch. They are never batched with other rows again.
-struct Retry {
+struct RetriedRows {
     /// Sorted by length.
     targets: Vec<RowTarget>,
     /// Devices that failed on these rows and must not get them again. Never all devices.
@@ -81,7 +81,7 @@ pub(crate) struct Batches<R> {
     jobs: FxHashMap<JobId, ActiveJob<R>>,
     /// Jobs with waiting rows. A job that was removed early stays until its turn.
     queue: FairQueue<JobId>,
-    retries: VecDeque<Retry>,
+    retries: VecDeque<RetriedRows>,
     /// Rows of all jobs that are not yet in a batch, and their token ids.
     waiting_rows: usize,
     waiting_tokens: usize,
@@ -197,7 +197,7 @@ impl<R> Batches<R> {
 
     /// Queues the rows of a failed batch again, for other devices than these.
     pub(crate) fn retry(&mut self, targets: &[RowTarget], failed_devices: Vec<usize>) {
-        self.retries.push_back(Retry { targets: targets.to_vec(), failed_devices });
+        self.retries.push_back(RetriedRows { targets: targets.to_vec(), failed_devices });
     }
 
     /// Takes waiting rows in the jobs' turns, up to the budget. A single row may exceed it.
@@ -311,7 +311,7 @@ impl<R> Batches<R> {
         if by_job.len() == 1 {
             return self.remove(targets[0].job);
         }
-        self.retries.extend(by_job.into_iter().map(|targets| Retry { targets, failed_devices: Vec::new() }));
+        self.retries.extend(by_job.into_iter().map(|targets| RetriedRows { targets, failed_devices: Vec::new() }));
         None
     }
 

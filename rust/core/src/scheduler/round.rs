@@ -22,7 +22,7 @@ const BUSY_WAIT: Duration = Duration::from_millis(50);
 /// it need not grow. `batch_tokens` has no upper bound, so this caps the reservation at 1.5 MiB.
 const MAX_RESERVED_ROWS: usize = 1 << 16;
 
-struct InFlight {
+struct InFlightBatch {
     ticket: Ticket,
     batch: SubmittedBatch,
     /// When the encoder received it, and how long `submit` took.
@@ -72,7 +72,7 @@ pub(super) struct Round {
     inbox: Arc<Inbox>,
     batches: Batches<Reply>,
     /// For each device, the oldest batch first.
-    in_flight: Vec<VecDeque<InFlight>>,
+    in_flight: Vec<VecDeque<InFlightBatch>>,
     /// Reused for each batch; grows to the largest.
     batch: Batch,
     /// Reused target lists. All in all there is one more than batches in flight.
@@ -248,7 +248,7 @@ impl Round {
             Ok(ticket) => {
                 let (submitting, track) = (since.elapsed(), self.free_track(device));
                 self.unannounced += usize::from(self.batch_runner.is_some());
-                let flight = InFlight { ticket, batch, since, submitting, track, is_probe, is_abandoned: false };
+                let flight = InFlightBatch { ticket, batch, since, submitting, track, is_probe, is_abandoned: false };
                 self.in_flight[device].push_back(flight);
             }
             Err(error) => {
@@ -296,7 +296,7 @@ impl Round {
 
     fn collect(&mut self, device: usize, index: usize) {
         let Some(flight) = self.in_flight[device].remove(index) else { return };
-        let InFlight { ticket, batch, since, submitting, track, is_probe, is_abandoned } = flight;
+        let InFlightBatch { ticket, batch, since, submitting, track, is_probe, is_abandoned } = flight;
         if is_abandoned {
             return self.discard(device, ticket, batch.tokens);
         }

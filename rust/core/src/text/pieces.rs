@@ -26,7 +26,7 @@ mod words;
 use schemars::JsonSchema;
 pub use sentences::sentences;
 use serde::{Deserialize, Serialize};
-pub use units::{Table, Units};
+pub use units::{NamedTable, Units};
 pub use windows::Windows;
 pub use words::words;
 

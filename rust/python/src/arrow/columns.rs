@@ -27,7 +27,7 @@ pub(super) struct ColumnIndices {
     title: Option<usize>,
 }
 
-pub(super) struct Row<'table> {
+pub(super) struct TableRow<'table> {
     /// None if the query cannot be read.
     pub(super) query: Option<&'table str>,
     /// The query and its page, or why the row has none.
@@ -92,7 +92,7 @@ pub(super) fn read_rows<'table>(
     batches: &'table [RecordBatch],
     indices: &ColumnIndices,
     names: &'table ColumnNames,
-) -> Result<Vec<Row<'table>>> {
+) -> Result<Vec<TableRow<'table>>> {
     let mut rows = Vec::new();
     for batch in batches {
         let column = |index: usize| cells(batch.column(index).as_ref());
@@ -102,7 +102,7 @@ pub(super) fn read_rows<'table>(
         for (row, cell) in texts.into_iter().enumerate() {
             let page = read("text", cell);
             let Some(queries) = &queries else {
-                rows.extend(names.questions.iter().map(|question| Row {
+                rows.extend(names.questions.iter().map(|question| TableRow {
                     query: Some(question),
                     pair: page.clone().map(|page| Pair { query: question, page }),
                 }));
@@ -114,7 +114,7 @@ pub(super) fn read_rows<'table>(
             };
             let query = read(what, cell);
             let readable = query.as_ref().ok().copied();
-            rows.push(Row { query: readable, pair: page.and_then(|page| Ok(Pair { query: query?, page })) });
+            rows.push(TableRow { query: readable, pair: page.and_then(|page| Ok(Pair { query: query?, page })) });
         }
     }
     Ok(rows)

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, Fields as ArrowFields, Schema, SchemaRef};
 use pullquote_core::engine::{Answers, Work};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
-use super::columns::{ColumnIndices, Row};
+use super::columns::{ColumnIndices, TableRow};
 use super::internal;
 
 /// Optional columns of passages.
@@ -38,7 +38,7 @@ pub(super) struct GroupWriter<'writer, 'table> {
     writer: &'writer mut Writer,
     batches: &'table [RecordBatch],
     indices: &'table ColumnIndices,
-    rows: &'table [Row<'table>],
+    rows: &'table [TableRow<'table>],
     next: usize,
     /// Its batch, and the row where that ends.
     batch: usize,
@@ -101,7 +101,7 @@ impl Writer {
     pub(super) fn over<'writer, 'table>(
         &'writer mut self,
         batches: &'table [RecordBatch],
-        rows: &'table [Row<'table>],
+        rows: &'table [TableRow<'table>],
         indices: &'table ColumnIndices,
     ) -> GroupWriter<'writer, 'table> {
         let end = batches.first().map_or(0, |batch| batch.num_rows() * self.repeats);
@@ -167,7 +167,7 @@ impl GroupWriter<'_, '_> {
 
     /// Writes rows without a pair, up to the next one with a pair.
     fn write_unreadable(&mut self) -> Result<()> {
-        while let Some(Row { pair: Err(error), .. }) = self.rows.get(self.next) {
+        while let Some(TableRow { pair: Err(error), .. }) = self.rows.get(self.next) {
             self.write_error(error)?;
         }
         Ok(())

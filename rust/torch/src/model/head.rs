@@ -16,14 +16,14 @@ const EPSILON: f64 = 1e-5;
 /// The modules, in their order.
 #[derive(Debug)]
 pub(super) struct Head {
-    steps: Vec<Step>,
+    steps: Vec<HeadStep>,
     dimension: i64,
     truncates: bool,
     normalizes: bool,
 }
 
 #[derive(Debug)]
-enum Step {
+enum HeadStep {
     Dense { weight: Tensor, bias: Option<Tensor>, activation: Activation },
     Norm { weight: Tensor, bias: Tensor, width: i64 },
     Normalize,
@@ -43,7 +43,7 @@ impl Head {
         let mut steps = Vec::with_capacity(modules.len());
         for module in modules {
             let Some(folder) = module.folder(width)? else {
-                steps.push(Step::Normalize);
+                steps.push(HeadStep::Normalize);
                 continue;
             };
             let mut weights = Weights::read(folder)?;
@@ -55,11 +55,11 @@ impl Head {
             if let Module::Dense { outputs, bias, activation, .. } = module {
                 let weight = take("linear.weight", &[dim(*outputs), dim(width)])?;
                 let bias = if *bias { Some(take("linear.bias", &[dim(*outputs)])?) } else { None };
-                steps.push(Step::Dense { weight, bias, activation: *activation });
+                steps.push(HeadStep::Dense { weight, bias, activation: *activation });
                 width = *outputs;
             } else {
                 let (weight, bias) = (take("norm.weight", &[dim(width)])?, take("norm.bias", &[dim(width)])?);
-                steps.push(Step::Norm { weight, bias, width: dim(width) });
+                steps.push(HeadStep::Norm { weight, bias, width: dim(width) });
             }
         }
         let dimension = model.truncate_dim.unwrap_or(width);
@@ -84,13 +84,13 @@ impl Head {
     pub(super) fn apply(&self, mut rows: Tensor) -> TorchResult<Tensor> {
         for step in &self.steps {
             rows = match step {
-                Step::Dense { weight, bias, activation } => {
+                HeadStep::Dense { weight, bias, activation } => {
                     activate(rows.f_linear(weight, bias.as_ref())?, *activation)?
                 }
-                Step::Norm { weight, bias, width } => {
+                HeadStep::Norm { weight, bias, width } => {
                     rows.f_layer_norm(*width, Some(weight), Some(bias), EPSILON, false)?
                 }
-                Step::Normalize => normalize(&rows)?,
+                HeadStep::Normalize => normalize(&rows)?,
             };
         }
         if self.truncates {

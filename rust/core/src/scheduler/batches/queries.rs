@@ -10,7 +10,7 @@ use crate::encoder::Batch;
 use crate::encoder::cosine::cosine;
 
 #[derive(Debug)]
-pub(crate) struct Queries {
+pub(crate) struct BatchQueries {
     /// Concatenated. Each has length one, or is zero.
     vectors: Vec<f32>,
     dimension: usize,
@@ -22,7 +22,7 @@ pub(crate) struct QueryOffsets {
     ranges: Vec<(JobId, usize, usize)>,
 }
 
-impl Queries {
+impl BatchQueries {
     /// Scales vectors of one length to unit length. There must be at least one.
     pub(crate) fn new(vectors: &[Vec<f32>]) -> Self {
         let unit = |vector: &Vec<f32>| {
@@ -113,7 +113,7 @@ mod tests {
         for (job, count) in counts.iter().enumerate() {
             let id = JobId(u64::try_from(job).unwrap());
             let vectors = vec![vec![f32::from(u16::try_from(job + 1).unwrap())]; *count];
-            let queries = (*count > 0).then(|| Arc::new(Queries { vectors: vectors.concat(), dimension: 1 }));
+            let queries = (*count > 0).then(|| Arc::new(BatchQueries { vectors: vectors.concat(), dimension: 1 }));
             batches.jobs.get_mut(&id).unwrap().job.queries = queries;
         }
         let budget = BatchBudget { tokens: 100, rows: 100 };
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn queries_have_unit_length_or_are_zero() {
-        let queries = Queries::new(&[vec![3.0, 4.0], vec![0.0, 0.0]]);
+        let queries = BatchQueries::new(&[vec![3.0, 4.0], vec![0.0, 0.0]]);
         assert_eq!((queries.count(), queries.vectors.as_slice()), (2, [0.6, 0.8, 0.0, 0.0].as_slice()));
         let mut scores = Vec::new();
         queries.compare(&[0.0, 2.0], &mut scores);

@@ -41,12 +41,12 @@ pub struct Units {
     /// entries of menus and of tables of contents. Sorted.
     pub boilerplate: Vec<usize>,
     /// Tables whose columns have names. Sorted.
-    pub tables: Vec<Table>,
+    pub tables: Vec<NamedTable>,
 }
 
 /// A table whose columns have names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct NamedTable {
     /// The units with the names.
     pub header: Range<usize>,
     /// The units below them.
@@ -109,8 +109,11 @@ impl Units {
         let mut boilerplate: Vec<usize> = rules.flat_map(|element| element.units.clone()).collect();
         boilerplate.extend(contents_entries(text, &spans, &elements, all_links));
         let tables = elements.iter().filter(|element| element.header_end > element.units.start);
-        let tables: Vec<Table> = tables
-            .map(|table| Table { header: table.units.start..table.header_end, rows: table.header_end..table.units.end })
+        let tables: Vec<NamedTable> = tables
+            .map(|table| NamedTable {
+                header: table.units.start..table.header_end,
+                rows: table.header_end..table.units.end,
+            })
             .collect();
         // In markup, the first row of a table may be more than names.
         if from_lines.is_some() {
