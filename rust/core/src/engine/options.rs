@@ -321,44 +321,38 @@ impl Visitor<'_> for NumberOrAuto {
 }
 
 /// A number that counts something; [`Options::question`] checks its range.
-fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    struct Count;
-    impl Visitor<'_> for Count {
-        type Value = i64;
+struct Count(i64);
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(WHOLE_FROM_ONE)
-        }
-
-        fn visit_i64<E>(self, number: i64) -> Result<i64, E> {
-            Ok(number)
-        }
-
-        fn visit_u64<E>(self, number: u64) -> Result<i64, E> {
-            Ok(i64::try_from(number).unwrap_or(i64::MAX))
-        }
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_i64(CountVisitor)
     }
-    deserializer.deserialize_i64(Count)
+}
+
+struct CountVisitor;
+
+impl Visitor<'_> for CountVisitor {
+    type Value = Count;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(WHOLE_FROM_ONE)
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Count, E> {
+        Ok(Count(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Count, E> {
+        Ok(Count(i64::try_from(number).unwrap_or(i64::MAX)))
+    }
+}
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    Count::deserialize(deserializer).map(|Count(number)| number)
 }
 
 fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    struct Optional;
-    impl<'de> Visitor<'de> for Optional {
-        type Value = Option<i64>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(WHOLE_FROM_ONE)
-        }
-
-        fn visit_none<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-            count(deserializer).map(Some)
-        }
-    }
-    deserializer.deserialize_option(Optional)
+    Ok(Option::<Count>::deserialize(deserializer)?.map(|Count(number)| number))
 }
 
 fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
