@@ -5,9 +5,7 @@
 //! all three when its work has ended, even if its client disconnected earlier.
 
 use std::cell::RefCell;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -15,7 +13,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
+use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
@@ -122,32 +120,6 @@ struct HeldPermits {
 
 /// Stops a request's calls when its client disconnects, which drops the request's future or the answer's body.
 struct CancelOnDrop(Stop);
-
-/// The body of an answer whose work may still run.
-struct CancelOnDropBody {
-    body: Body,
-    _cancel: CancelOnDrop,
-}
-
-impl hyper::body::Body for CancelOnDropBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -371,7 +343,12 @@ impl Admitted {
         if work.tokens > 0 {
             self.app.health.succeeded();
         }
-        let body = Body::new(CancelOnDropBody { body, _cancel: self.cancel });
+        // The body owns it until it was sent, or the client has disconnected.
+        let cancel = self.cancel;
+        let body = Body::new(body.map_err(move |error| {
+            let _owned = &cancel;
+            error
+        }));
         let mut response = (status, [(header::CONTENT_TYPE, content_type)], body).into_response();
         if work.tokens > 0 {
             response.headers_mut().insert(TRUNCATED, work.truncated.into());

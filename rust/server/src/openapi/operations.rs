@@ -21,6 +21,7 @@ use crate::routes::tokens::{
 };
 use crate::routes::vllm::{ScoreRequest, Scores, Version, pooling_schema};
 
+#[derive(Default)]
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
@@ -50,9 +51,10 @@ pub(super) struct Answer {
 }
 
 /// How a route handles a request, which decides how it can fail.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Work {
     /// Answers without a permit.
+    #[default]
     Tell,
     /// Waits for its turn.
     Compute,
@@ -78,20 +80,7 @@ impl Operation {
         tag: &'static str,
         summary: &'static str,
     ) -> Self {
-        Self {
-            method,
-            path,
-            id,
-            tag,
-            summary,
-            description: String::new(),
-            in_path: None,
-            body: None,
-            form: None,
-            answers: Vec::new(),
-            work: Work::Tell,
-            failures: &[],
-        }
+        Self { method, path, id, tag, summary, ..Self::default() }
     }
 
     fn described(mut self, description: &str) -> Self {
