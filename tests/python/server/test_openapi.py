@@ -35,6 +35,7 @@ SAMPLES: dict[str, list[Any]] = {
 
 # Values of fields with another meaning in Exa's routes.
 SAMPLES_OF_EXA: dict[str, list[Any]] = {
+    "context": [True, False, None, {}, {"maxCharacters": 9}],
     "contents": [{}, {"text": True, "highlights": {"query": "bread"}}],
     "documents": [[{"id": "a", "title": None, "text": "Bread is baked."}]],
     "highlights": [True, False, None, {}, {"query": "bread", "maxCharacters": 9, "dynamic": True}],
