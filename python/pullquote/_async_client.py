@@ -24,8 +24,10 @@ from pullquote.client import (
     EmbedOptions,
     Files,
     HighlightsCall,
+    PutDocuments,
     RerankResult,
     StoredDocument,
+    check_documents,
     check_rerank,
     read_files,
 )
@@ -119,6 +121,20 @@ class AsyncClient(BaseClient):
             lambda to, _: self._native.put_document(document_id, text, title, options, to)
         )
         return text_hash
+
+    async def put_documents(
+        self,
+        texts: Pages,
+        *,
+        ids: Iterable[str] | None = None,
+        titles: Iterable[str | None] | None = None,
+        timeout: float | None = None,
+    ) -> PutDocuments:
+        """Store many documents in one transaction: see `Client.put_documents`."""
+        names, pages, listed = check_documents(texts, ids, titles)
+        options = {"timeout": timeout}
+        put = await self._calls.run(lambda to, _: self._native.put_documents(names, pages, listed, options, to))
+        return PutDocuments(*put)
 
     async def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document: see `Client.get_document`."""

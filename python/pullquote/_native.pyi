@@ -136,6 +136,24 @@ class Client:
         self, document_id: str, text: str, title: str | None, options: dict[str, Any], reply_to: _ReplyTo
     ) -> PendingCall: ...
     @overload
+    def put_documents(
+        self,
+        ids: list[str],
+        texts: list[str],
+        titles: list[str | None] | None,
+        options: dict[str, Any],
+        reply_to: None,
+    ) -> tuple[int, int]: ...
+    @overload
+    def put_documents(
+        self,
+        ids: list[str],
+        texts: list[str],
+        titles: list[str | None] | None,
+        options: dict[str, Any],
+        reply_to: _ReplyTo,
+    ) -> PendingCall: ...
+    @overload
     def get_document(self, document_id: str, options: dict[str, Any], reply_to: None) -> Document: ...
     @overload
     def get_document(self, document_id: str, options: dict[str, Any], reply_to: _ReplyTo) -> PendingCall: ...

@@ -28,13 +28,23 @@ from pullquote._options import (
     check_request,
     check_texts,
     complete,
+    read_pages,
     to_list,
     warn,
 )
 from pullquote._signatures import signed_as
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
-__all__ = ["Client", "ClientSettings", "Document", "EmbedOptions", "EmbeddingDtype", "RerankResult", "StoredDocument"]
+__all__ = [
+    "Client",
+    "ClientSettings",
+    "Document",
+    "EmbedOptions",
+    "EmbeddingDtype",
+    "PutDocuments",
+    "RerankResult",
+    "StoredDocument",
+]
 
 MEBIBYTE = 1024 * 1024
 
@@ -107,6 +117,14 @@ class StoredDocument:
     """Names a stored document, in place of a text in `Client.highlights`."""
 
     id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutDocuments:
+    """What `Client.put_documents` did: how many documents are new, and how many replaced others."""
+
+    created: int
+    replaced: int
 
 
 class HighlightsCall:
@@ -218,6 +236,21 @@ def check_rerank(texts: Iterable[str], top_n: int | None) -> list[str]:
         message = f"top_n must be at least 1, or None for all, not {top_n!r}"
         raise InvalidArgumentError(message)
     return check_texts(texts, "passage")
+
+
+def check_documents(
+    texts: Pages, ids: Iterable[str] | None, titles: Iterable[str | None] | None
+) -> tuple[list[str], list[str], list[str | None] | None]:
+    """The checked ids, texts and titles of a call of `put_documents`."""
+    pages, names = read_pages(texts, ids)
+    if names is None:
+        message = "a document needs an id; pass a mapping from ids to texts, pairs (id, text), or ids"
+        raise InvalidArgumentError(message)
+    listed = None if titles is None else to_list(titles, "titles")
+    if listed is not None and len(listed) != len(pages):
+        message = f"titles: {len(listed)}, but texts: {len(pages)}; pass one for each text, None where it has none"
+        raise InvalidArgumentError(message)
+    return names, pages, listed
 
 
 _open: weakref.WeakSet[BaseClient] = weakref.WeakSet()
@@ -387,6 +420,28 @@ class Client(BaseClient):
         Raises `StoreFullError` if the server has no room.
         """
         return self._native.put_document(document_id, text, title, {"timeout": timeout}, None)
+
+    def put_documents(
+        self,
+        texts: Pages,
+        *,
+        ids: Iterable[str] | None = None,
+        titles: Iterable[str | None] | None = None,
+        timeout: float | None = None,
+    ) -> PutDocuments:
+        """Store many documents in one request and one transaction, replacing earlier ones.
+
+        `texts` are a mapping from ids to texts, pairs (id, text), or texts with their `ids`, as in `highlights`. `titles` has a
+        title or `None` for each. Of several documents with one id, the last is kept.
+
+        Raises `StoreFullError` if the server has no room; documents before the one that it names are stored, and perhaps smaller
+        ones after it. `InvalidArgumentError` for more documents than the server takes at once (1,000 by default).
+
+        >>> client.put_documents({"moon": "The moon is white.", "bread": "Bread is baked."})  # doctest: +SKIP
+        PutDocuments(created=2, replaced=0)
+        """
+        names, pages, listed = check_documents(texts, ids, titles)
+        return PutDocuments(*self._native.put_documents(names, pages, listed, {"timeout": timeout}, None))
 
     def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document. Raises `NotFoundError` if there is none."""

@@ -41,7 +41,7 @@ use endpoints::Endpoint;
 use exchange::{CLOSED, ClientState};
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, Page, ReturnOptions};
-pub use ranks::{RerankResult, StoredDocument};
+pub use ranks::{PutDocuments, RerankResult, StoredDocument};
 pub use settings::Settings;
 pub use vectors::{Text, Vectors};
 
@@ -216,6 +216,17 @@ impl Client {
         }
     }
 
+    /// Stores documents in one transaction: for each its id, text and title.
+    pub fn put_documents<T: Text>(
+        &self,
+        documents: Vec<(T, T, Option<T>)>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<PutDocuments>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move { ranks::put_documents(&shared, &documents, call).await }
+    }
+
+    /// The document stored under an id.
     pub fn get_document<T: Text>(
         &self,
         id: T,

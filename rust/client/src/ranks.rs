@@ -30,6 +30,15 @@ pub struct StoredDocument {
     pub text_hash: String,
 }
 
+/// What storing documents did.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct PutDocuments {
+    /// Documents whose ids are new.
+    pub created: usize,
+    /// Documents that replaced others.
+    pub replaced: usize,
+}
+
 pub(crate) async fn rerank<T: Text>(
     shared: &ClientState,
     query: &str,
@@ -80,6 +89,38 @@ pub(crate) async fn put_document(
     let body = compute(text.len(), || json(&DocumentBody { title, text }))?;
     let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id)?) };
     read::<StoredDocument>(&shared.fetch(&request, call).await?).map(|stored| stored.text_hash)
+}
+
+pub(crate) async fn put_documents<T: Text>(
+    shared: &ClientState,
+    documents: &[(T, T, Option<T>)],
+    call: CallOptions,
+) -> Result<PutDocuments> {
+    #[derive(Serialize)]
+    struct NamedDocument<'call> {
+        id: &'call str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'call str>,
+        text: &'call str,
+    }
+    #[derive(Serialize)]
+    struct DocumentsBody<'call> {
+        documents: Vec<NamedDocument<'call>>,
+    }
+    let size = documents.iter().map(|(_, text, _)| text.as_ref().len()).sum();
+    let named = documents.iter().map(|(id, text, title)| NamedDocument {
+        id: id.as_ref(),
+        title: title.as_ref().map(AsRef::as_ref),
+        text: text.as_ref(),
+    });
+    let body = compute(size, || json(&DocumentsBody { documents: named.collect() }))?;
+    let answer = shared.fetch(&Request::post("/documents", body), call).await?;
+    let put: PutDocuments = read(&answer)?;
+    let (stored, sent) = (put.created.checked_add(put.replaced), documents.len());
+    if stored == Some(sent) {
+        return Ok(put);
+    }
+    Err(answer.error(&bad(format!("{} created and {} replaced are not {sent} documents", put.created, put.replaced))))
 }
 
 pub(crate) async fn get_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<StoredDocument> {

@@ -3,7 +3,8 @@
 //! One thread, the scheduler's, calls an encoder: it submits batches to the devices one after another, and collects
 //! them in a second pass. `submit` never waits. A row's values depend on that row's ids alone, up to rounding. An
 //! encoder without threads may offer a [`BatchRunner`], with which several waiting callers compute batches at the same
-//! time. [`crate::encoder::abi`] is the same interface as a table of C functions.
+//! time. One that keeps the vectors of tokens may offer a [`TokenEncoder`]. [`crate::encoder::abi`] is the same interface
+//! as a table of C functions, without the latter.
 
 pub mod abi;
 pub mod cosine;
@@ -237,6 +238,22 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// Restores the thread's settings.
 pub type BatchRunner = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Appends the vectors of all ids of a batch, in their order: float32 `[ids, width]`. Fails as [`Encoder::submit`] and
+/// [`Encoder::collect`] do.
+///
+/// Computes on the calling thread. May be called from any thread, and from several at once; after the encoder was dropped
+/// it fails with [`ErrorKind::Closed`].
+pub type EncodeTokens = Arc<dyn Fn(&Batch, &mut Vec<f32>) -> Result<()> + Send + Sync>;
+
+/// Computes the vectors of tokens, before pooling and the modules after it.
+#[derive(Clone)]
+pub struct TokenEncoder {
+    /// Values in a token's vector.
+    pub width: usize,
+    /// The function.
+    pub encode: EncodeTokens,
+}
+
 /// Calls `row` for each row of concatenated vectors, as [`Encoder::collect`] must.
 pub fn for_each_row(vectors: &[f32], dimension: usize, row: &mut dyn FnMut(usize, &[f32])) {
     vectors.chunks_exact(dimension).enumerate().for_each(|(index, values)| row(index, values));
@@ -301,6 +318,11 @@ pub trait Encoder: Send {
     /// Requested once, after [`Encoder::set_waker`]. `None` if the encoder has threads of its own, or computes in
     /// `collect`.
     fn batch_runner(&self) -> Option<BatchRunner> {
+        None
+    }
+
+    /// Requested once, before [`Encoder::set_waker`]. `None` if the encoder has only one vector for each row.
+    fn token_encoder(&self) -> Option<TokenEncoder> {
         None
     }
 }

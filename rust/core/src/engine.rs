@@ -20,6 +20,7 @@ mod run;
 mod static_vectors;
 mod steps;
 mod streamed_embed;
+mod token_vectors;
 
 use std::process;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -56,6 +57,7 @@ pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
 use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
 pub use streamed_embed::StreamedEmbedding;
+use token_vectors::TokenVectors;
 
 /// A model, its devices, and the scheduler that owns them.
 pub struct Engine {
@@ -75,6 +77,8 @@ pub struct Engine {
     cores: CpuAffinity,
     /// Whether waiting callers run the scheduler, instead of a thread.
     is_driven_by_callers: bool,
+    /// `None` if the encoder has only one vector for each text.
+    token_vectors: Option<TokenVectors>,
     scheduler: RwLock<SchedulerState>,
     /// Triggered by `close`; ends every call, wherever it waits.
     shutdown: ShutdownToken,
@@ -109,6 +113,7 @@ impl Engine {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
+        let token_vectors = encoder.token_encoder().map(|encoder| TokenVectors::new(encoder, &spec));
         let scheduler = RwLock::new(SchedulerState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (TextPool::new(threads), Cache::new(cache_bytes));
         let tasks = Tasks::new(pool.threads(), CpuAffinity::default());
@@ -127,6 +132,7 @@ impl Engine {
             batching,
             cores,
             is_driven_by_callers: false,
+            token_vectors,
             scheduler,
             shutdown: ShutdownToken::default(),
             process: process::id(),

@@ -1,19 +1,19 @@
 //! The encoder: a model on a processor's cores, behind the trait of `pullquote_core::encoder`.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice};
+use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, check_rows};
 use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row,
+    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, TokenEncoder, Waker, for_each_row,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::instructions::InstructionSet;
-use crate::network::Network;
+use crate::network::{Network, Workspace};
 
 /// Tokens a batch should have: fewer read the weights too often, more overflow the second cache.
 const BATCH_TOKENS: usize = 512;
@@ -22,6 +22,7 @@ const BATCH_TOKENS: usize = 512;
 #[derive(Debug)]
 pub struct CpuEncoder {
     spec: EncoderSpec,
+    network: Arc<Network>,
     devices: Vec<CpuDevice<Network>>,
     /// Each batch that was submitted and not collected, with its device: few enough for a linear search.
     in_flight: Vec<(Ticket, usize)>,
@@ -73,7 +74,7 @@ impl CpuEncoder {
             scores: false,
             backend: set.name().to_owned(),
         };
-        Ok(Self { spec, devices: started, in_flight: Vec::new(), next_ticket: 0, times: None })
+        Ok(Self { spec, network, devices: started, in_flight: Vec::new(), next_ticket: 0, times: None })
     }
 
     fn position(&self, ticket: Ticket) -> Option<usize> {
@@ -141,5 +142,26 @@ impl Encoder for CpuEncoder {
     fn batch_runner(&self) -> Option<BatchRunner> {
         let runners: Vec<CpuBatchRunner<Network>> = self.devices.iter().filter_map(CpuDevice::batch_runner).collect();
         (!runners.is_empty()).then(|| Arc::new(move || runners.iter().any(CpuBatchRunner::run_one)) as BatchRunner)
+    }
+
+    fn token_encoder(&self) -> Option<TokenEncoder> {
+        let width = self.network.token_width()?;
+        // Weak, so that the weights are freed with the encoder.
+        let (network, spec) = (Arc::downgrade(&self.network), self.spec.clone());
+        // As many as ever computed at the same time.
+        let workspaces: Mutex<Vec<Workspace>> = Mutex::default();
+        let encode = move |batch: &Batch, vectors: &mut Vec<f32>| {
+            spec.check(batch)?;
+            let closed = || Error::new(ErrorKind::Closed, "the encoder was closed; make a new one");
+            let network = network.upgrade().ok_or_else(closed)?;
+            // No holder of the lock panics.
+            let lock = || workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut workspace = lock().pop().unwrap_or_default();
+            let first = vectors.len();
+            network.encode_tokens(batch, &mut workspace, vectors);
+            lock().push(workspace);
+            check_rows(&vectors[first..])
+        };
+        Some(TokenEncoder { width, encode: Arc::new(encode) })
     }
 }

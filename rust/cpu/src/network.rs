@@ -78,9 +78,28 @@ impl Network {
         self.dtype
     }
 
+    /// Values in the vector of a token; `None` for a table, whose tokens do not depend on the text around them.
+    #[must_use]
+    pub fn token_width(&self) -> Option<usize> {
+        match &self.body {
+            Body::Transformer(layers) => Some(layers.hidden()),
+            Body::Table(_) => None,
+        }
+    }
+
     /// Replaces `rows` with the rows of a checked batch.
     pub fn encode(&self, batch: &Batch, workspace: &mut Workspace, rows: &mut Vec<f32>) {
         self.set.dispatch(Encode { network: self, batch, workspace, rows });
+    }
+
+    /// Appends the vectors of a checked batch's tokens, before pooling: `[ids, token_width]`; of a table none.
+    pub fn encode_tokens(&self, batch: &Batch, workspace: &mut Workspace, vectors: &mut Vec<f32>) {
+        self.set.dispatch(EncodeTokens { network: self, batch, workspace, vectors });
+    }
+
+    /// Whether activations are bfloat16 on an instruction set that has it.
+    const fn is_narrow(&self) -> bool {
+        !matches!(self.dtype, Dtype::Float32 | Dtype::Float16)
     }
 }
 
@@ -107,13 +126,42 @@ impl Task for Encode<'_> {
         match &self.network.body {
             Body::Table(table) => self.look_up(simd, table),
             Body::Transformer(layers) => {
-                let is_float = matches!(self.network.dtype, Dtype::Float32 | Dtype::Float16);
-                if S::HAS_BF16 && !is_float {
+                if S::HAS_BF16 && self.network.is_narrow() {
                     self.forward::<S, Bf16>(simd, layers);
                 } else {
                     self.forward::<S, f32>(simd, layers);
                 }
             }
+        }
+    }
+}
+
+struct EncodeTokens<'call> {
+    network: &'call Network,
+    batch: &'call Batch,
+    workspace: &'call mut Workspace,
+    vectors: &'call mut Vec<f32>,
+}
+
+impl Task for EncodeTokens<'_> {
+    type Output = ();
+
+    fn run<S: Simd>(self, simd: S) {
+        let Body::Transformer(layers) = &self.network.body else { return };
+        if S::HAS_BF16 && self.network.is_narrow() {
+            self.forward::<S, Bf16>(simd, layers);
+        } else {
+            self.forward::<S, f32>(simd, layers);
+        }
+    }
+}
+
+impl EncodeTokens<'_> {
+    fn forward<S: Simd, E: Element>(self, simd: S, layers: &TransformerLayers) {
+        let Workspace { hidden, transformer, .. } = self.workspace;
+        let hidden: &mut [E] = layers.forward(simd, self.batch, hidden, transformer);
+        for token in hidden.chunks_exact(layers.padded_width()).take(self.batch.ids.len()) {
+            self.vectors.extend(token[..layers.hidden()].iter().map(|value| value.to_f32()));
         }
     }
 }

@@ -123,3 +123,28 @@ fn caller_threads_encode_concurrently() {
     drop(encoder);
     assert!(!batch_runner(), "waiting batches are gone with the encoder");
 }
+
+#[test]
+fn token_vectors_pool_to_the_rows_and_end_with_the_encoder() {
+    let mut draft = draft("bert");
+    draft.pooling = "cls";
+    let mut encoder = load(&write(&draft), &["cpu"], Some(1));
+    let tokens = encoder.token_encoder().expect("it is a transformer");
+    assert_eq!(tokens.width, ODD.hidden);
+    let lengths = [5, 20, 1];
+    let batch = batch(3, &lengths);
+    let mut vectors = vec![7.0];
+    (tokens.encode)(&batch, &mut vectors).expect("the batch is sound");
+    assert_eq!((vectors.len(), vectors[0]), (1 + batch.ids.len() * ODD.hidden, 7.0), "it appends");
+    let mut first = 1;
+    for (row, length) in encode(&mut encoder, &batch).iter().zip(lengths) {
+        let token = &vectors[first..first + ODD.hidden];
+        let norm = token.iter().map(|value| value * value).sum::<f32>().sqrt();
+        assert!(row.iter().zip(token).all(|(row, value)| (row - value / norm).abs() < 1e-6));
+        first += length as usize * ODD.hidden;
+    }
+    let unknown = (tokens.encode)(&Batch::new(vec![50], vec![1]), &mut vectors).expect_err("no such id");
+    assert_eq!(unknown.kind(), ErrorKind::Encoder);
+    drop(encoder);
+    assert_eq!((tokens.encode)(&batch, &mut vectors).expect_err("it is gone").kind(), ErrorKind::Closed);
+}

@@ -223,6 +223,25 @@ impl Client {
         })
     }
 
+    /// Returns the numbers of created and of replaced documents.
+    fn put_documents(
+        &self,
+        py: Python<'_>,
+        ids: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        titles: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+        reply_to: Option<ReplyTo<'_>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (ids, texts) = (texts::many(ids, "ids")?, texts::many(texts, "texts")?);
+        let titles = texts::many_or_none(titles, "titles")?;
+        let titles = titles.into_iter().chain(std::iter::repeat_with(|| None));
+        let documents = ids.into_iter().zip(texts).zip(titles).map(|((id, text), title)| (id, text, title)).collect();
+        self.run(py, reply_to, self.client.put_documents(documents, read_call_options(options)?), |py, put| {
+            (put.created, put.replaced).into_py_any(py)
+        })
+    }
+
     fn get_document(
         &self,
         py: Python<'_>,

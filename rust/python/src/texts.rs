@@ -13,7 +13,7 @@ pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBacke
 }
 
 /// A list of texts and `None`s; or `None`, for an empty list.
-fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyBackedStr>>> {
+pub(crate) fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Option<PyBackedStr>>> {
     if texts.is_none() {
         return Ok(Vec::new());
     }

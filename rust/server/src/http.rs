@@ -14,4 +14,5 @@ pub(crate) mod metrics;
 pub(crate) mod middleware;
 pub(crate) mod negotiation;
 pub(crate) mod otel;
+pub(crate) mod tei_headers;
 pub(crate) mod trace_context;

@@ -146,14 +146,14 @@ impl Operation {
             let name = failure_name(self.shape(), status);
             (status.to_string(), json!({"$ref": format!("#/components/responses/{name}")}))
         });
-        let answers = self.answers.iter().map(|answer| (answer.status.to_string(), answer.json(self.work)));
+        let answers = self.answers.iter().map(|answer| (answer.status.to_string(), answer.json(self)));
         answers.chain(failures).collect()
     }
 }
 
 impl Answer {
-    fn json(&self, work: Work) -> Value {
-        let mut headers = ALWAYS.to_vec();
+    fn json(&self, operation: &Operation) -> Value {
+        let (work, mut headers) = (operation.work, ALWAYS.to_vec());
         if work == Work::Parse {
             headers.extend([
                 ("x-ignored-fields", "IgnoredFields"),
@@ -163,6 +163,14 @@ impl Answer {
         }
         if work != Work::Tell {
             headers.extend([("x-queue-time", "QueueTime"), ("x-inference-time", "InferenceTime")]);
+        }
+        if operation.has_tei_headers {
+            headers.extend([
+                ("x-compute-type", "ComputeType"),
+                ("x-compute-time", "ComputeTime"),
+                ("x-compute-characters", "ComputeCharacters"),
+                ("x-tokenization-time", "TokenizationTime"),
+            ]);
         }
         if self.content.iter().any(|(content_type, _)| *content_type == OCTETS) {
             headers.extend([

@@ -5,6 +5,7 @@ pub(crate) mod documents;
 pub(crate) mod exa;
 pub(crate) mod health;
 pub(crate) mod highlights;
+pub(crate) mod llama_cpp;
 pub(crate) mod offsets;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
@@ -12,6 +13,7 @@ pub(crate) mod page;
 pub(crate) mod render;
 pub(crate) mod rerank;
 pub(crate) mod tei;
+pub(crate) mod token_vectors;
 pub(crate) mod tokens;
 pub(crate) mod vectors;
 pub(crate) mod vllm;
@@ -35,6 +37,7 @@ use crate::http::binary_body;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::{EXPOSED, handle};
 use crate::http::negotiation::compress_if_preferred;
+use crate::http::tei_headers;
 use crate::openapi;
 
 /// How long a browser may cache the result of a preflight.
@@ -47,6 +50,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(exa::routes())
         .merge(health::routes())
         .merge(highlights::routes())
+        .merge(llama_cpp::routes())
         .merge(openai::routes())
         .merge(opensearch::routes())
         .merge(page::routes())
@@ -76,7 +80,9 @@ pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
         .allow_origin(allowed(origins)?)
         .allow_methods(AllowMethods::mirror_request())
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(ExposeHeaders::list(EXPOSED.into_iter().chain(binary_body::EXPOSED)))
+        .expose_headers(ExposeHeaders::list(
+            EXPOSED.into_iter().chain(binary_body::EXPOSED).chain(tei_headers::EXPOSED),
+        ))
         .max_age(CORS_AGE);
     Ok(router.layer(layer))
 }

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pullquote import AsyncClient, Highlighter, errors
+from pullquote.client import PutDocuments
 from support.client_comparison import TEXTS, assert_same
 from support.fake_http_server import Answer, FakeServer, fake_server, raw_vectors, vectors
 from support.messages import raises
@@ -118,6 +119,8 @@ def test_async_client_matches_highlighter(run: Any, server: ServerProcess, highl
             assert (ranks[0].index, list(health.values())) == (0, [None])
             await client.put_document("async", "text")
             assert (await client.get_document("async")).text == "text"
+            assert await client.put_documents({"async": "other"}) == PutDocuments(created=0, replaced=1)
+            assert (await client.get_document("async")).text == "other"
             await client.delete_document("async")
             with pytest.raises(errors.NotFoundError):
                 await client.delete_document("async")

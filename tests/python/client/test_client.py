@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pullquote import AsyncClient, Client, Highlighter, errors
-from pullquote.client import Document
+from pullquote.client import Document, PutDocuments
 from pullquote.errors import TruncationWarning
 from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
 from support.client_comparison import HTML, TEXTS, assert_same
@@ -151,9 +151,40 @@ def test_client_rerank_documents_and_health(client: Client, highlighter: Highlig
         client.delete_document(id)
         with raises(errors.NotFoundError, "document"):
             client.get_document(id)
+    many = {"plain": TEXTS[0], "漢字": TEXTS[1]}
+    assert client.put_documents(many) == PutDocuments(created=2, replaced=0)
+    again = [*many.items(), ("new", TEXTS[2])]
+    assert client.put_documents(again, titles=[None, "字", None]) == PutDocuments(created=1, replaced=2)
+    assert client.put_documents([TEXTS[0]], ids=["plain"]) == PutDocuments(created=0, replaced=1)
+    assert [(client.get_document(id).text, client.get_document(id).title) for id, _ in again] == [  # noqa: A001
+        (TEXTS[0], None),
+        (TEXTS[1], "字"),
+        (TEXTS[2], None),
+    ]
+    for id, _ in again:  # noqa: A001
+        client.delete_document(id)
     with raises(errors.InvalidArgumentError, "top_n"):
         client.rerank(query, TEXTS, top_n=0)
     assert client.health() == {client._names: None}
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "error", "names"),
+    [
+        (["a"], {}, errors.InvalidArgumentError, ["id"]),
+        ({"a": "b"}, {"ids": ["c"]}, errors.InvalidArgumentError, ["ids"]),
+        ({"a": "b"}, {"titles": ["c", "d"]}, errors.InvalidArgumentError, ["titles", 2, 1]),
+        ({"a": 3}, {}, errors.InvalidTypeError, ["a", "int"]),
+        ([("a", "b"), (3, "c")], {}, errors.InvalidTypeError, ["ids[1]", "int"]),
+        ({"": "b"}, {}, errors.InvalidArgumentError, ["documents[0].id"]),
+        ({}, {}, errors.InvalidArgumentError, ["documents"]),
+    ],
+)
+def test_client_invalid_put_documents(
+    client: Client, texts: Any, options: dict[str, Any], error: type[Exception], names: list[object]
+) -> None:
+    with raises(error, *names):
+        client.put_documents(texts, **options)
 
 
 def test_server_errors_raise_their_class(tmp_path: Path) -> None:
@@ -169,6 +200,8 @@ def test_server_errors_raise_their_class(tmp_path: Path) -> None:
             known.put_document("1", "a")
             with pytest.raises(errors.StoreFullError):
                 known.put_document("2", "b")
+            with raises(errors.StoreFullError, "documents[1]"):
+                known.put_documents({"1": "c", "2": "b"})
             with raises(errors.InvalidArgumentError, 4, 3):
                 known.embed(["a"] * 4)
             assert "right" not in repr(known)

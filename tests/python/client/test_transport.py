@@ -391,6 +391,16 @@ def test_too_few_rows_is_bad_answer() -> None:
     assert str(caught.value).startswith(f"the answer of {server.url} cannot be used: it claims 1 rows")
 
 
+@pytest.mark.parametrize("counts", [{"created": 1, "replaced": 0}, {"created": 2**64 - 1, "replaced": 3}, {}])
+def test_counts_of_other_documents_are_bad_answer(counts: dict[str, int]) -> None:
+    def wrong(request: Request) -> Answer:
+        assert request.body == {"documents": [{"id": "a", "text": "b"}, {"id": "c", "title": "t", "text": "d"}]}
+        return Answer(body=json.dumps(counts).encode())
+
+    with fake_server(wrong) as server, Client(server.url) as client, pytest.raises(errors.BadAnswerError):
+        client.put_documents({"a": "b", "c": "d"}, titles=[None, "t"])
+
+
 def test_client_threads_start_with_first_call_and_end_with_close() -> None:
     def tasks() -> int:
         return len(os.listdir("/proc/self/task"))  # noqa: PTH208

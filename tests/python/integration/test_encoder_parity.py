@@ -21,6 +21,7 @@ from pullquote import Highlighter, _models, _native
 from pullquote._models import embedded_model
 from pullquote.errors import InvalidArgumentError, UsageWarning
 from support.messages import raises
+from support.server_process import ServerProcess
 
 # Two windows are longer than the model allows; both sides truncate them.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")]
@@ -72,6 +73,23 @@ def test_embedded_model_is_published_model_in_float16(
             assert name == "model.safetensors" or found == published, name
     with Highlighter(tmp_path, devices="cpu", dtype="float32") as whole:
         assert cosine(highlighter.embed(pieces), whole.embed(pieces)).min() > 0.99999
+
+
+def test_token_vectors_match_last_hidden_state(server: ServerProcess, pieces: list[str]) -> None:
+    """Of the model alone, without the modules that sentence-transformers adds."""
+    texts = [*pieces[::10], "bread " * 400]
+    tokenizer = Tokenizer.from_file(str(embedded_model() / "tokenizer.json"))
+    tokenizer.enable_truncation(256)
+    tokenizer.no_padding()
+    network = transformers.AutoModel.from_pretrained(embedded_model(), dtype=torch.float32)
+    found = server.client.post("/embed_all", json={"inputs": texts}).json()
+    for text, vectors in zip(texts, found, strict=True):
+        ids = tokenizer.encode(text).ids
+        with torch.no_grad():
+            expected = np.asarray(network(torch.tensor([ids])).last_hidden_state[0])
+        assert np.shape(vectors) == expected.shape
+        assert cosine(np.array(vectors, np.float32), expected).min() > 0.9999
+        assert np.abs(vectors - expected).max() < 1e-4
 
 
 @pytest.fixture(params=SETS)

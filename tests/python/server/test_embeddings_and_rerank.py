@@ -312,6 +312,8 @@ def test_rerank_documents_by_cosine(server: ServerProcess, highlighter: Highligh
     assert answer["results"][0]["document"] == {"text": DOCUMENTS[1]}
     assert np.allclose([row["relevance_score"] for row in answer["results"]], cosines[expected[:2]], atol=1e-5)
     assert answer["usage"]["total_tokens"] > 10
+    everything = server.client.post(path, json=asked | {"top_n": 0}).json()
+    assert len(everything["results"]) == 3, "as vLLM's clients mean it"
 
 
 def test_return_documents_has_the_default_of_each_api(server: ServerProcess) -> None:

@@ -225,6 +225,41 @@ def test_unanswered_query_is_a_warning(library: ServerProcess, path: str) -> Non
     assert warnings("How do I reset my password?", maxCharacters=1) == []
 
 
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ({}, [BREAD, MOON]),
+        ({"text": {"maxCharacters": 5}}, ["Bread", "The m"]),
+        ({"text": True, "highlights": True}, [BREAD, MOON]),
+        ({"highlights": {"query": "When do bakers get up?", "maxCharacters": 30}}, ["Bakers get up early.", None]),
+    ],
+    ids=["alone", "text", "both", "highlights"],
+)
+def test_context_joins_the_contents_of_all_pages(
+    library: ServerProcess, contents: dict[str, Any], expected: list[str | None]
+) -> None:
+    pages = [("Baking", "https://example.com/bread"), ("The Moon", "https://example.com/moon")]
+    found = ask(library, urls=[url for _, url in pages], context=True, **contents)
+    shown = [
+        "\n".join(page["highlights"]) if text is None else text
+        for text, page in zip(expected, found["results"], strict=True)
+    ]
+    joined = "\n\n".join(f"Title: {title}\nURL: {url}\n{text}" for (title, url), text in zip(pages, shown, strict=True))
+    assert found["context"] == joined
+    assert "warnings" not in found or found["warnings"][0]["code"] == "QUERY_UNANSWERED"
+    brief = ask(library, urls=[url for _, url in pages], context={"maxCharacters": 9}, **contents)
+    assert brief["context"] == "Title: Ba"
+    assert "context" not in ask(library, urls=[url for _, url in pages], **contents)
+
+
+def test_exa_py_search_context(library: ServerProcess) -> None:
+    exa = Exa("any-key", base_url=library.url)
+    found = exa.search("How is bread made?", num_results=1, contents={"text": True, "context": {"max_characters": 60}})
+    assert found.context == f"Title: Baking\nURL: https://example.com/bread\n{BREAD}"[:60]
+    ignored = ask(library, "/search", query="bread", contents={"context": {"sort": "x"}})
+    assert [warning["path"] for warning in ignored["warnings"]] == ["contents.context.sort"]
+
+
 def test_search_ranks_stored_documents(library: ServerProcess) -> None:
     exa = Exa("any-key", base_url=library.url)
     found = exa.search("What do bakers do with flour?", num_results=2, contents={"highlights": {"max_characters": 100}})
@@ -281,6 +316,8 @@ REFUSED: list[tuple[str, dict[str, Any], list[object]]] = [
     ("/search", {}, ["query"]),
     ("/search", {"query": " "}, ["query"]),
     ("/search", {"query": "a", "highlights": True}, ["highlights", "contents"]),
+    ("/search", {"query": "a", "context": True}, ["context", "contents"]),
+    ("/contents", {"urls": ["a"], "context": {"maxCharacters": 0}}, ["context.maxCharacters"]),
     (
         "/search",
         {"query": "a", "contents": {"highlights": {"maxCharacters": 0}}},

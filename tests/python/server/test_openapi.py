@@ -35,6 +35,7 @@ SAMPLES: dict[str, list[Any]] = {
 
 # Values of fields with another meaning in Exa's routes.
 SAMPLES_OF_EXA: dict[str, list[Any]] = {
+    "context": [True, False, None, {}, {"maxCharacters": 9}],
     "contents": [{}, {"text": True, "highlights": {"query": "bread"}}],
     "documents": [[{"id": "a", "title": None, "text": "Bread is baked."}]],
     "highlights": [True, False, None, {}, {"query": "bread", "maxCharacters": 9, "dynamic": True}],
@@ -51,6 +52,7 @@ SAMPLES_OF_COHERE: dict[str, list[Any]] = {
 
 # Values of fields with another meaning in other routes.
 SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
+    "/embedding": {"content": ["bread", ["bread", "moon"]]},
     "/documents": {"documents": [[{"id": "a", "title": None, "text": "Bread is baked."}]]},
     "/contents": SAMPLES_OF_EXA,
     "/search": SAMPLES_OF_EXA,
@@ -87,6 +89,7 @@ WITH_422 = (
     "/documents/sample",
     "/",
     "/embed",
+    "/embed_all",
     "/similarity",
     "/tokenize",
     "/decode",
@@ -182,7 +185,7 @@ def test_documented_request_fields_are_read(server: ServerProcess, document: dic
             wrong = nonsense if name != "query" else 3
             refused = server.client.request(method, path, json=with_field(example, name, wrong))
             # Requests with texts are those of Text Embeddings Inference.
-            has_422 = path in WITH_422 or (path.endswith("/rerank") and name == "texts")
+            has_422 = path in WITH_422 or (path.endswith(("/rerank", "/reranking")) and name == "texts")
             assert refused.status_code == (422 if has_422 else 400), (path, name, refused.text)
             asked += len(values)
     assert asked > 90
@@ -208,8 +211,12 @@ def test_enum_values_are_documented(server: ServerProcess, document: dict[str, A
             answer = server.client.request(method, path, json=with_field(example, name, "made-up")).json()
             message = answer["error"]["message"] if isinstance(answer["error"], dict) else answer["error"]
             listed = {word for word in re.findall(r'["`]([\w-]+)["`]', message) if word not in (name, "made-up")}
-            # Left is accepted by the parser, and refused.
-            assert listed - {"Left", "left"} <= {word for word in of_field["enum"] if word}, (path, name, message)
+            # Those are accepted by the parser, and refused by most routes.
+            assert listed - {"Left", "left", "token_embed"} <= {word for word in of_field["enum"] if word}, (
+                path,
+                name,
+                message,
+            )
             assert len(listed) >= 2, message
             compared += 1
     assert compared >= 9

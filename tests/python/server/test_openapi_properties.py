@@ -38,15 +38,21 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 
 [[operations]]
 include-path = [
-    "/", "/decode", "/embed", "/embeddings", "/invocations", "/pooling", "/rerank", "/score", "/similarity", "/tokenize",
-    "/detokenize", "/v1/detokenize", "/v1/embed", "/v1/embeddings", "/v1/rerank", "/v1/score", "/v2/embed", "/v2/rerank",
+    "/", "/decode", "/embed", "/embedding", "/embeddings", "/invocations", "/pooling", "/rerank", "/reranking", "/score",
+    "/similarity", "/tokenize", "/detokenize", "/v1/detokenize", "/v1/embed", "/v1/embeddings", "/v1/rerank", "/v1/reranking",
+    "/v1/score", "/v2/embed", "/v2/rerank",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 422, 504]
 
 [[operations]]
-include-path = ["/answer", "/embed_all", "/embed_sparse", "/findSimilar", "/predict"]
+include-path = ["/answer", "/embed_sparse", "/findSimilar", "/predict"]
 checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
 checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
+
+# The fake encoder has no vectors of tokens.
+[[operations]]
+include-path = ["/embed_all"]
+checks.positive_data_acceptance.expected-statuses = [400, 413, 422, 424, 504]
 
 # Random bytes are no PDF, and the libraries for PDFs may be missing.
 [[operations]]

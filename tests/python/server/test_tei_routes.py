@@ -8,7 +8,7 @@ import pytest
 
 from pullquote import Highlighter
 from support.messages import names_all
-from support.server_process import ServerProcess, letter_server
+from support.server_process import ServerProcess, letter_server, running_server
 
 SENTENCES = ["The moon is white.", "Bread is baked from flour."]
 
@@ -26,10 +26,84 @@ def test_root_embeds_and_compares(server: ServerProcess, highlighter: Highlighte
         assert keyed.client.post("/", json={"inputs": "a"}).status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/embed_all", "/embed_sparse", "/predict"])
+@pytest.mark.parametrize("path", ["/embed_sparse", "/predict"])
 def test_routes_of_other_models_are_424(server: ServerProcess, path: str) -> None:
     answer = server.client.post(path, json={"inputs": "a"})
     assert (answer.status_code, answer.json()["error_type"]) == (424, "Backend")
+
+
+def test_embed_all_returns_a_vector_for_each_token(server: ServerProcess) -> None:
+    """Its mean is what /embed returns; that they are those of transformers is in `integration/test_encoder_parity.py`."""
+    tokens = server.client.post("/tokenize", json={"inputs": SENTENCES}).json()
+    found = server.client.post("/embed_all", json={"inputs": SENTENCES})
+    assert [len(text) for text in found.json()] == [len(text) for text in tokens]
+    pooled = server.client.post("/embed", json={"inputs": SENTENCES, "normalize": False}).json()
+    for text, vector in zip(found.json(), pooled, strict=True):
+        assert np.abs(np.mean(text, axis=0) - vector).max() < 1e-5
+    assert (found.headers["x-truncated"], found.headers["x-compute-tokens"]) == ("0", str(sum(map(len, tokens))))
+    ids = [[token["id"] for token in text] for text in tokens]
+    assert server.client.post("/embed_all", json={"inputs": ids}).json() == found.json()
+    bare = server.client.post("/embed_all", json={"inputs": SENTENCES[0], "add_special_tokens": False}).json()
+    assert len(bare[0]) == len(tokens[0]) - 2
+
+
+def test_embed_all_truncates_as_embed(server: ServerProcess) -> None:
+    long = "bread " * 300 + "moon " * 300
+    cut = server.client.post("/embed_all", json={"inputs": long})
+    left = server.client.post("/embed_all", json={"inputs": long, "truncation_direction": "Left"}).json()[0]
+    assert (np.shape(cut.json()), np.shape(left)) == ((1, 256, 384), (256, 384))
+    assert cut.headers["x-truncated"] == "1"
+    assert np.abs(np.array(left) - cut.json()[0]).max() > 0.1
+    refused = server.client.post("/embed_all", json={"inputs": [SENTENCES[0], long], "truncate": False})
+    assert (refused.status_code, refused.json()["error_type"]) == (413, "Validation")
+    assert names_all(refused.json()["error"], "inputs[1]", 602, 256)
+
+
+def test_embed_all_tokens_are_limited_by_max_queue_bytes_and_need_the_encoder() -> None:
+    with running_server("--max-body-bytes", "1048576", "--max-queue-bytes", "1048576") as small:
+        assert small.client.post("/embed_all", json={"inputs": ["bread"] * 20}).status_code == 200
+        refused = small.client.post("/embed_all", json={"inputs": ["bread"] * 30})
+        assert (refused.status_code, refused.json()["error_type"]) == (413, "Validation")
+        assert names_all(refused.json()["error"], "inputs", 90, 2**20 // 2 // (384 * 20))
+    with letter_server() as letters:
+        answer = letters.client.post("/embed_all", json={"inputs": "a"})
+        assert (answer.status_code, answer.json()["error_type"]) == (424, "Backend")
+        other = letters.client.post("/pooling", json={"input": "a", "task": "token_embed"})
+        assert (other.status_code, other.json()["error"]["message"][:31]) == (400, "Unsupported task: 'token_embed'")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "texts"),
+    [
+        ("/embed", {"inputs": SENTENCES}, SENTENCES),
+        ("/embed_all", {"inputs": SENTENCES}, SENTENCES),
+        ("/", {"inputs": SENTENCES[0]}, SENTENCES[:1]),
+        ("/similarity", {"inputs": {"source_sentence": "漢字", "sentences": SENTENCES}}, ["漢字", *SENTENCES]),
+        ("/rerank", {"query": "bread", "texts": SENTENCES}, ["bread", *SENTENCES]),
+        ("/invocations", {"inputs": SENTENCES}, SENTENCES),
+    ],
+)
+@pytest.mark.parametrize("accept", ["application/json", "application/octet-stream"])
+def test_answers_have_headers_of_tei(
+    server: ServerProcess, path: str, body: dict[str, Any], texts: list[str], accept: str
+) -> None:
+    answer = server.client.post(path, json=body, headers={"accept": accept})
+    assert answer.status_code == 200
+    assert answer.headers["x-compute-type"] == "cpu"
+    assert int(answer.headers["x-compute-characters"]) == sum(map(len, texts))
+    assert int(answer.headers["x-compute-tokens"]) > len(texts)
+    parts = [int(answer.headers[f"x-{part}-time"]) for part in ("tokenization", "queue", "inference")]
+    assert sum(parts) <= int(answer.headers["x-total-time"]) == int(answer.headers["x-compute-time"])
+
+
+def test_headers_of_tei_are_on_its_answers_only(server: ServerProcess) -> None:
+    for path, body in (("/v1/embeddings", {"input": "a"}), ("/rerank", {"query": "a", "documents": ["b"]})):
+        answer = server.client.post(path, json=body)
+        assert "x-compute-tokens" in answer.headers
+        assert not {"x-compute-type", "x-compute-characters", "x-tokenization-time"} & set(answer.headers), path
+    with letter_server() as letters:
+        unknown = letters.client.post("/embed", json={"inputs": "a"})
+        assert ("x-compute-type" in unknown.headers, unknown.headers["x-compute-characters"]) == (False, "1")
 
 
 def test_lists_in_place_of_objects_are_refused(server: ServerProcess) -> None:

@@ -88,6 +88,17 @@ def test_upstream_text_options_are_kept(handing: ServerProcess, there: FakeWeb) 
     assert BREAD[span["start"] : span["end"]] == found.results[0].highlights[0]
 
 
+def test_context_is_made_of_our_highlights(handing: ServerProcess, there: FakeWeb) -> None:
+    contents = {"highlights": HIGHLIGHTS_JSON, "context": True}
+    there.json("/search", RESULTS | {"context": "theirs"})
+    found = handing.client.post("/search", json={"query": "bread", "contents": contents}).json()
+    assert asked(there)[1]["contents"] == {"text": True}
+    first = "Title: Baking\nURL: https://a.example\n" + "\n".join(found["results"][0]["highlights"])
+    assert found["context"] == f"{first}\n\nURL: https://b.example\n"
+    forwarded = handing.client.post("/search", json={"query": "bread", "contents": {"context": True}}).json()
+    assert forwarded["context"] == "theirs"
+
+
 def test_warnings_follow_those_of_the_upstream(handing: ServerProcess, there: FakeWeb) -> None:
     theirs = {"code": "THEIRS", "path": "category", "message": "a"}
     there.json("/search", RESULTS | {"warnings": [theirs]})

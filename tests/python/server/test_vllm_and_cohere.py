@@ -59,10 +59,44 @@ def test_pooling_embeds(server: ServerProcess, highlighter: Highlighter) -> None
     assert np.abs(vectors - highlighter.embed(DOCUMENTS)).max() < 1e-5
     packed = server.client.post("/pooling", json=asked | {"encoding_format": "base64"}).json()["data"]
     assert np.array_equal(np.frombuffer(base64.b64decode(packed[0]["data"]), "<f4"), vectors[0])
-    for task in ("classify", "token_classify", "plugin", "token_embed"):
+    for task in ("classify", "token_classify", "plugin"):
         refused = server.client.post("/pooling", json=asked | {"task": task})
         assert refused.status_code == 400
         assert refused.json()["error"]["message"].startswith(f"Unsupported task: {task!r}")
+
+
+def test_pooling_token_embed_returns_a_vector_for_each_token(server: ServerProcess) -> None:
+    raw = server.client.post("/embed_all", json={"inputs": DOCUMENTS}).json()
+    asked = {"input": DOCUMENTS, "task": "token_embed", "model": "all-MiniLM-L6-v2"}
+    answer = server.client.post("/pooling", json=asked).json()
+    assert [(row["object"], row["index"]) for row in answer["data"]] == [("pooling", 0), ("pooling", 1)]
+    assert answer["usage"]["prompt_tokens"] == sum(map(len, raw))
+    plain = server.client.post("/pooling", json=asked | {"use_activation": False}).json()
+    assert [row["data"] for row in plain["data"]] == raw
+    packed = server.client.post("/pooling", json=asked | {"encoding_format": "base64", "embed_dtype": "float16"}).json()
+    for tokens, normalized, bytes_of in zip(raw, answer["data"], packed["data"], strict=True):
+        lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+        assert np.abs(tokens / lengths - normalized["data"]).max() < 1e-6
+        halves = np.frombuffer(base64.b64decode(bytes_of["data"]), "<f2").reshape(-1, 384)
+        assert np.abs(halves - np.array(normalized["data"])).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "names"),
+    [
+        ("/pooling", {"input": LONG}, ["input[0]", 602, 256]),
+        ("/pooling", {"encoding_format": "bytes"}, ["encoding_format", "base64"]),
+        ("/pooling", {"dimensions": 16}, ["dimensions", 384, 16]),
+        ("/pooling", {"embed_dtype": "int8", "encoding_format": "base64", "use_activation": False}, ["int8"]),
+        ("/v1/embeddings", {}, ["input_type", "/pooling"]),
+    ],
+)
+def test_invalid_token_embed_request_is_400(
+    server: ServerProcess, path: str, change: dict[str, Any], names: list[object]
+) -> None:
+    refused = server.client.post(path, json={"input": "a", "task": "token_embed"} | change)
+    assert refused.status_code == 400
+    assert names_all(refused.json()["error"]["message"], *names)
 
 
 def test_invocations_answer_what_the_body_asks(server: ServerProcess) -> None:

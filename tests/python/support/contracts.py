@@ -58,6 +58,11 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
         },
     ),
     (
+        "/embed_all",
+        {"inputs": "bread"},
+        {"TEI": {"truncate": False, "truncation_direction": "Left", "prompt_name": "query"}},
+    ),
+    (
         "/similarity",
         {"inputs": {"source_sentence": "bread", "sentences": ["moon"]}},
         {"TEI": {"parameters": {"truncate": True, "truncation_direction": "Left", "prompt_name": "query"}}},
@@ -84,6 +89,12 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"query": "bread", "texts": ["moon", "flour"]},
         {"TEI": {"raw_scores": True, "return_text": True, "truncate": False, "truncation_direction": "Left"}},
     ),
+    (
+        "/embedding",
+        {"content": "bread"},
+        {"llama.cpp": {"content": ["bread", [101, 7852, 102]], "embd_normalize": -1, "encoding_format": "base64"}},
+    ),
+    ("/reranking", {"query": "bread", "documents": ["moon", "flour"]}, {"llama.cpp": {"top_n": 1}}),
     (
         "/v2/embed",
         {"texts": ["bread"]},
@@ -190,7 +201,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = [
 ]
 
 # Routes of contracts whose only answer is an error.
-REFUSED = {"/embed_all": "TEI", "/embed_sparse": "TEI", "/predict": "TEI", "/findSimilar": "Exa", "/answer": "Exa"}
+REFUSED = {"/embed_sparse": "TEI", "/predict": "TEI", "/findSimilar": "Exa", "/answer": "Exa"}
 
 # Fields about how a service works, which need no warning.
 WITHOUT_EFFECT = {"user", "livecrawl", "moderation", "type", "userLocation"}
@@ -202,6 +213,7 @@ CONTRACTS = {
     "cohere": "Cohere",
     "rerank": "Cohere",
     "vllm": "vLLM",
+    "llamacpp": "llama.cpp",
     "exa": "Exa",
     "opensearch": "OpenSearch",
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, TokenEncoder, Waker};
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{OwnedRequest, Pairing, Question};
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -200,6 +200,7 @@ pub(crate) struct FakeEncoder {
     pub(crate) log: Log,
     /// The number of queries of each collected batch.
     pub(crate) query_counts: Arc<Mutex<Vec<usize>>>,
+    pub(crate) token_encoder: Option<TokenEncoder>,
 }
 
 pub(crate) const DIMENSION: usize = 16;
@@ -212,7 +213,16 @@ impl FakeEncoder {
             ..EncoderSpec::new("test", DIMENSION, 64, 5000, (0..devices).map(device).collect())
         };
         let running = (0..devices).map(|_| VecDeque::new()).collect();
-        Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), query_counts: Arc::default() }
+        Self {
+            spec,
+            poison,
+            running,
+            waker: None,
+            next: 0,
+            log: Arc::default(),
+            query_counts: Arc::default(),
+            token_encoder: None,
+        }
     }
 
     /// Lets devices compute cosines with queries.
@@ -255,6 +265,10 @@ impl Encoder for FakeEncoder {
 
     fn set_waker(&mut self, waker: Waker) {
         self.waker = Some(waker);
+    }
+
+    fn token_encoder(&self) -> Option<TokenEncoder> {
+        self.token_encoder.clone()
     }
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {

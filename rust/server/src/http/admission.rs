@@ -28,6 +28,7 @@ use crate::http::body;
 use crate::http::concurrency::ConcurrencyLimiter;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::RequestId;
+use crate::http::tei_headers::Compute;
 
 /// Fields of the request that the route does not know.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields");
@@ -82,6 +83,8 @@ pub(crate) struct Reply {
     pub(crate) body: Body,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) work: Work,
+    /// For clients of Text Embeddings Inference.
+    pub(crate) compute: Option<Compute>,
     /// Work that continues after the answer has begun.
     pub(crate) rest: Option<Continuation>,
 }
@@ -95,6 +98,8 @@ pub(crate) struct RequestTimes {
     pub(crate) queued: Duration,
     pub(crate) ran: Duration,
     pub(crate) work: Work,
+    /// For clients of Text Embeddings Inference.
+    pub(crate) compute: Option<Compute>,
 }
 
 /// A request that has its slot and its body, and may queue for a permit.
@@ -220,7 +225,12 @@ impl Reply {
     }
 
     pub(crate) const fn new(content_type: &'static str, body: Body, work: Work) -> Self {
-        Self { status: StatusCode::OK, content_type, body, headers: Vec::new(), work, rest: None }
+        Self { status: StatusCode::OK, content_type, body, headers: Vec::new(), work, compute: None, rest: None }
+    }
+
+    /// With the headers of Text Embeddings Inference.
+    pub(crate) fn computed(self, compute: Compute) -> Self {
+        Self { compute: Some(compute), ..self }
     }
 
     pub(crate) fn with(self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
@@ -339,7 +349,7 @@ impl Admitted {
     }
 
     pub(crate) fn respond(self, reply: Reply) -> Response {
-        let Reply { status, content_type, body, headers, work, rest: _ } = reply;
+        let Reply { status, content_type, body, headers, work, compute, rest: _ } = reply;
         if work.tokens > 0 {
             self.app.health.succeeded();
         }
@@ -357,7 +367,7 @@ impl Admitted {
         for (name, value) in headers {
             response.headers_mut().insert(name, value);
         }
-        response.extensions_mut().insert(RequestTimes { work, ..self.times });
+        response.extensions_mut().insert(RequestTimes { work, compute, ..self.times });
         response
     }
 }

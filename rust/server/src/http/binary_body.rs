@@ -12,15 +12,15 @@ use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use pullquote_core::engine::{StreamedEmbedding, Work};
-use pullquote_core::tokens::{Role, TextOrIds};
+use pullquote_core::tokens::Role;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
 use crate::http::dtype::NumberFormat;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::Failure;
 use crate::http::middleware::RequestId;
-use crate::routes::vectors::{Item, Truncation, Vectors, normalize, too_long};
+use crate::routes::vectors::{Item, Truncation, Vectors, normalize, rows, too_long};
 
 pub(crate) const OCTETS: &str = "application/octet-stream";
 
@@ -86,12 +86,7 @@ impl Encoding {
         let encoding = if let Some(texts) = texts.filter(|_| truncation.is_default(app)) {
             Self::of(app, &texts, role, end)?
         } else {
-            let sources: Vec<TextOrIds> = items.iter().map(Item::source).collect();
-            let rows = app.engine.rows(&sources, role, &truncation.options, &end.call())?;
-            if let Some(index) = rows.iter().position(|row| row.ids.is_empty()) {
-                let message = "it has no tokens without special tokens; leave add_special_tokens out";
-                return Err(Failure::of_field(Cause::Unprocessable, format!("{field}[{index}]"), message));
-            }
+            let rows = rows(app, items, field, (role, truncation), &end)?;
             let parts = app.engine.embed_rows(rows, &end.call())?;
             Self::new(app, parts, end)
         };

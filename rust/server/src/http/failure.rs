@@ -202,10 +202,10 @@ impl Shape {
     /// The shape of the routes under this path.
     pub(crate) fn of(path: &str) -> Self {
         match path {
-            _ if path.ends_with("/rerank") => Self::Rerank,
+            _ if path.ends_with("/rerank") || path.ends_with("/reranking") => Self::Rerank,
             "/v1/embed" | "/v2/embed" | "/v1/tokenize" | "/v1/detokenize" | "/detokenize" | "/score" | "/v1/score"
             | "/pooling" | "/invocations" | "/version" => Self::Vllm,
-            "/embeddings" | "/models" => Self::OpenAi,
+            "/embedding" | "/embeddings" | "/models" => Self::OpenAi,
             _ if path.starts_with("/v1/") => Self::OpenAi,
             "/" | "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/similarity" | "/tokenize" | "/decode"
             | "/info" | "/ping" => Self::Tei,

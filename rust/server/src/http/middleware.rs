@@ -25,9 +25,9 @@ use crate::routes::page::FILES;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
 const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority");
-const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
-const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
-const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
+pub(crate) const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
+pub(crate) const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
+pub(crate) const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
 /// The header with the kind of a failure, for which not every API has a field.
 const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
@@ -45,7 +45,7 @@ pub(crate) fn is_open(method: &Method, path: &str) -> bool {
 }
 
 fn is_open_path(path: &str) -> bool {
-    ["/live", "/health", "/ping", "/metrics", "/openapi.json"].contains(&path)
+    ["/live", "/health", "/v1/health", "/ping", "/metrics", "/openapi.json"].contains(&path)
         || FILES.iter().any(|file| file.path == path)
 }
 
@@ -168,6 +168,9 @@ impl RequestGuard<'_> {
         if let Some(times) = &times {
             headers.insert(QUEUE_TIME, milliseconds(times.queued));
             headers.insert(INFERENCE_TIME, milliseconds(times.ran));
+            if let Some(compute) = times.compute {
+                compute.write(headers, times, total);
+            }
         }
         if self.is_http1 && self.app.is_stopping() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -255,7 +258,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds with three decimals, as in Text Embeddings Inference.
+/// Milliseconds with three decimals.
 fn milliseconds(time: Duration) -> HeaderValue {
     let text = format!("{:.3}", time.as_secs_f64() * 1e3);
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))

@@ -9,17 +9,19 @@ use crate::routes::documents::{DocumentRequest, DocumentsRequest, PutDocument, P
 use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
 use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
+use crate::routes::llama_cpp::{EmbeddingRequest, embedding_schema};
 use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema, vector_schema};
 use crate::routes::opensearch::{SemanticHighlighterRequest, SemanticHighlights};
 use crate::routes::page::FILES;
 use crate::routes::render::{PNG, RenderRequest};
 use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
-use crate::routes::tei::{EmbedRequest, Info, SimilarityRequest};
+use crate::routes::tei::{EmbedAllRequest, EmbedRequest, Info, SimilarityRequest};
+use crate::routes::token_vectors::token_vectors_schema;
 use crate::routes::tokens::{
     CohereText, CohereTokenizeRequest, CohereTokens, DecodeRequest, DetokenizeRequest, DetokenizedText, Token,
     TokenizeRequest, TokenizedContent, TokenizedPrompt,
 };
-use crate::routes::vllm::{ScoreRequest, Scores, Version, pooling_schema};
+use crate::routes::vllm::{ScoreRequest, Scores, Version, pooling_schema, token_pooling_schema};
 
 #[derive(Default)]
 pub(super) struct Operation {
@@ -38,6 +40,8 @@ pub(super) struct Operation {
     pub(super) form: Option<Value>,
     pub(super) answers: Vec<Answer>,
     pub(super) work: Work,
+    /// Whether its answers have the headers of Text Embeddings Inference.
+    pub(super) has_tei_headers: bool,
     /// Statuses of failures besides those of `work`.
     pub(super) failures: &'static [u16],
 }
@@ -83,6 +87,10 @@ impl Operation {
         Self { method, path, id, tag, summary, ..Self::default() }
     }
 
+    fn with_tei_headers(self) -> Self {
+        Self { has_tei_headers: true, ..self }
+    }
+
     fn described(mut self, description: &str) -> Self {
         description.clone_into(&mut self.description);
         self
@@ -126,7 +134,7 @@ impl Operation {
 
 pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = highlights(schemas);
-    for family in [documents, exa, openai, tei, rerank, cohere, vllm, opensearch, server] {
+    for family in [documents, exa, openai, tei, rerank, cohere, vllm, llama_cpp, opensearch, server] {
         operations.extend(family(schemas));
     }
     operations
@@ -334,14 +342,29 @@ fn tei(schemas: &mut Schemas) -> Vec<Operation> {
                 200,
                 "A vector for each text, or a cosine for each sentence.",
                 vec![(JSON, json!({"type": "array"})), bytes()],
-            ),
+            )
+            .with_tei_headers(),
         operation("post", "/embed", "embed", "Embed texts")
             .described(VECTORS)
-            .reads(schemas.request::<EmbedRequest>(), texts)
-            .writes(200, "A vector for each text, in order.", content),
+            .reads(schemas.request::<EmbedRequest>(), texts.clone())
+            .writes(200, "A vector for each text, in order.", content)
+            .with_tei_headers(),
+        operation("post", "/embed_all", "embedAll", "Embed the tokens of texts")
+            .described(
+                "The vectors are those of the model's last layer, before pooling, the modules after it and normalization. \
+                 Special tokens have vectors too. An encoder that has one vector for each text answers 424.",
+            )
+            .reads(schemas.request::<EmbedAllRequest>(), texts)
+            .writes_json(
+                "For each text, in order, a vector for each token.",
+                json!({"type": "array", "items": schemas.written(token_vectors_schema)}),
+            )
+            .with_tei_headers()
+            .fails(&[424]),
         operation("post", "/similarity", "similarity", "Compare sentences with one by their cosines")
             .reads(schemas.request::<SimilarityRequest>(), compared)
-            .writes_json("A cosine for each sentence, in order.", similarities),
+            .writes_json("A cosine for each sentence, in order.", similarities)
+            .with_tei_headers(),
         operation("post", "/tokenize", "tokenize", "Tokenize texts")
             .reads(schemas.request::<TokenizeRequest>(), json!({"inputs": "The moon is white."}))
             .writes_json(
@@ -354,7 +377,6 @@ fn tei(schemas: &mut Schemas) -> Vec<Operation> {
         operation("post", "/decode", "decode", "Return the texts of token ids")
             .reads(schemas.request::<DecodeRequest>(), json!({"ids": [101, 7852, 102]}))
             .writes_json("A text for each list.", decoded),
-        other("/embed_all", "embedAll", "Text Embeddings Inference returns a vector for each token."),
         other(
             "/embed_sparse",
             "embedSparse",
@@ -375,8 +397,8 @@ fn rerank(schemas: &mut Schemas) -> Vec<Operation> {
     });
     let of_texts = json!({"type": "array", "items": schemas.answer::<TeiRank>()});
     let answer = json!({"anyOf": [schemas.answer::<Ranking>(), of_texts]});
-    let operation = |(path, id)| {
-        Operation::new("post", path, id, "rerank", "Rank documents by their similarity to a query")
+    let operation = |(path, id, tag)| {
+        Operation::new("post", path, id, tag, "Rank documents by their similarity to a query")
             .described(
                 "A score is the cosine of two vectors; a document that is longer than {max_tokens} tokens is read in windows, and \
                  has the score of the best. The answer to `documents` is as from Cohere and Jina, the answer to \
@@ -384,9 +406,17 @@ fn rerank(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .reads(schemas.request::<RerankRequest>(), example.clone())
             .writes_json("The best first.", answer.clone())
+            .with_tei_headers()
             .fails(&[404, 422])
     };
-    [("/rerank", "rerank"), ("/v1/rerank", "rerankV1"), ("/v2/rerank", "rerankV2")].map(operation).into()
+    let paths = [
+        ("/rerank", "rerank", "rerank"),
+        ("/v1/rerank", "rerankV1", "rerank"),
+        ("/v2/rerank", "rerankV2", "rerank"),
+        ("/reranking", "reranking", "llamacpp"),
+        ("/v1/reranking", "rerankingV1", "llamacpp"),
+    ];
+    paths.map(operation).into()
 }
 
 fn cohere(schemas: &mut Schemas) -> Vec<Operation> {
@@ -430,12 +460,18 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
         })
         .into();
     let example = json!({"model": "{model_name}", "input": ["The moon is white."]});
-    let vectors = vec![(JSON, schemas.written(pooling_schema)), bytes()];
+    let pooled = json!({"anyOf": [schemas.written(pooling_schema), schemas.written(token_pooling_schema)]});
+    let vectors = vec![(JSON, pooled), bytes()];
     operations.push(
         operation("/pooling", "pooling", "Embed texts, as vLLM's pooling does")
-            .described("As `/v1/embeddings`, for the task `embed`; the server does not have vLLM's other tasks.")
+            .described(
+                "As `/v1/embeddings`, for the task `embed`. For the task `token_embed` the data of each text are the vectors of \
+                 its tokens, special ones included, before pooling and the modules after it: a list of them, or in base64 the \
+                 bytes of one after the other. `use_activation` brings each to length 1. The server does not have vLLM's other \
+                 tasks.",
+            )
             .reads(schemas.request::<EmbeddingsRequest>(), example.clone())
-            .writes(200, "A vector for each text, in order.", vectors)
+            .writes(200, "For each text, in order, a vector, or with `token_embed` one for each token.", vectors)
             .fails(&[404]),
     );
     operations.push(
@@ -459,6 +495,19 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .writes_json("The version of pullquote.", schemas.answer::<Version>()),
     );
     operations
+}
+
+fn llama_cpp(schemas: &mut Schemas) -> Vec<Operation> {
+    vec![
+        Operation::new("post", "/embedding", "embedding", "llamacpp", "Embed texts, as llama.cpp's own route does")
+            .described("A text that is longer than {max_tokens} tokens is refused.")
+            .reads(schemas.request::<EmbeddingRequest>(), json!({"content": "The moon is white."}))
+            .writes_json("For each text, in order, a list with its vector.", schemas.written(embedding_schema))
+            .fails(&[404]),
+        Operation::new("get", "/v1/health", "healthV1", "llamacpp", "Check that texts are encoded")
+            .described("As `/health`.")
+            .writes_json("They are.", schemas.answer::<Healthy>()),
+    ]
 }
 
 fn opensearch(schemas: &mut Schemas) -> Vec<Operation> {

@@ -171,7 +171,7 @@ async fn embed_v2(State(app): State<Arc<App>>, request: Request) -> Result<Respo
 fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
     let asked: CohereEmbedRequest = input.parse()?;
     check_model(asked.model.as_deref(), app)?;
-    check_dimensions(asked.output_dimension, app)?;
+    check_dimensions(asked.output_dimension, app.engine.spec().dimension)?;
     if asked.images.is_some() {
         let message = "images are not supported; send texts";
         return Err(Failure::of_field(Cause::Unprocessable, "images", message));

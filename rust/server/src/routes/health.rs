@@ -22,6 +22,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/live", get(live))
         .route("/health", get(health))
+        .route("/v1/health", get(health))
         .route("/ping", get(health))
         .route("/metrics", get(metrics))
 }

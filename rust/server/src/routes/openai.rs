@@ -23,16 +23,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Name;
+use super::llama_cpp::{self, EUCLIDEAN, NOT_NORMALIZED};
+use super::token_vectors::{TokenEncoding, TokenVectors, write_lists};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, RequestControl, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
-use crate::http::dtype::{Endianness, NUMBER_BYTES, NumberFormat, write_list};
+use crate::http::dtype::{Endianness, NumberFormat, write_list};
 use crate::http::failure::{Cause, Failure, Shape};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
 use crate::openapi::limits::{DIMENSION, MODEL_NAMES, PURPOSES};
-use crate::routes::vectors::{Direction, Purpose, Texts, Truncation, check_model};
+use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -109,7 +111,7 @@ pub(crate) struct EmbeddingsRequest {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(super) enum EncodingFormat {
+enum EncodingFormat {
     #[default]
     Float,
     Base64,
@@ -126,10 +128,28 @@ enum Modality {
 }
 
 /// A checked request.
+struct CheckedRequest {
+    items: Vec<Item>,
+    role: Role,
+    truncation: Truncation,
+    end: RequestControl,
+    normalize: Option<bool>,
+    format: EncodingFormat,
+    numbers: NumberFormat,
+}
+
+/// A checked request, and its tokens.
 pub(super) struct Embeddings {
-    pub(super) encoding: Encoding,
-    pub(super) format: EncodingFormat,
-    pub(super) numbers: NumberFormat,
+    encoding: Encoding,
+    format: EncodingFormat,
+    numbers: NumberFormat,
+}
+
+/// A checked request for the vectors of tokens.
+pub(super) struct TokenEmbeddings {
+    vectors: TokenVectors,
+    format: EncodingFormat,
+    numbers: NumberFormat,
 }
 
 /// How an API writes a list of vectors.
@@ -142,10 +162,6 @@ pub(super) struct ListShape {
     /// The field of its vector.
     pub(super) field: &'static str,
 }
-
-/// The values of llama.cpp's `embd_normalize` that are honoured.
-const EUCLIDEAN: i64 = 2;
-const NOT_NORMALIZED: i64 = -1;
 
 const EMBEDDINGS: ListShape = ListShape { id: "embd", object: "embedding", field: "embedding" };
 
@@ -219,10 +235,15 @@ struct ModelStats {
 
 /// The schema of the answer that [`answer`] writes without serde.
 pub(crate) fn embeddings_schema(generator: &mut SchemaGenerator) -> Schema {
-    list_schema(EMBEDDINGS, generator)
+    list_schema(EMBEDDINGS, vector_schema, generator)
 }
 
-pub(super) fn list_schema(shape: ListShape, generator: &mut SchemaGenerator) -> Schema {
+/// `vectors` are those of an entry.
+pub(super) fn list_schema(
+    shape: ListShape,
+    vectors: fn(&mut SchemaGenerator) -> Schema,
+    generator: &mut SchemaGenerator,
+) -> Schema {
     json_schema!({
         "type": "object",
         "required": ["object", "data", "id", "created", "model", "usage"],
@@ -236,7 +257,7 @@ pub(super) fn list_schema(shape: ListShape, generator: &mut SchemaGenerator) -> 
                 "properties": {
                     "object": {"const": shape.object},
                     "index": {"type": "integer", "minimum": 0, "description": "Index of the text in the request."},
-                    shape.field: {"anyOf": [vector_schema(generator), {"type": "string", "description": "With base64: its bytes."}]},
+                    shape.field: {"anyOf": [vectors(generator), {"type": "string", "description": "With base64: its bytes."}]},
                 },
             }},
             "model": {"type": "string"},
@@ -292,35 +313,55 @@ impl Embeddings {
         }
         let vectors = encoding.whole()?;
         let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
-        let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
-        json.extend_from_slice(br#"{"object":"list","data":["#);
-        let ListShape { id, object, field } = shape;
-        // Apart from its index, the text around each vector is the same, so this writes it without serde.
-        let mut write = |index: usize, embedding: &dyn Fn(&mut Vec<u8>)| {
+        if format == EncodingFormat::Float {
+            let row = |index: usize| &vectors.values[index * dimension..(index + 1) * dimension];
+            return shape.reply(app, input, work, rows, |json, index| write_list(json, row(index)));
+        }
+        let packed = numbers.pack(vectors.values, dimension);
+        let bytes = numbers.dtype.row_bytes(dimension);
+        let row = |index: usize| &packed[index * bytes..(index + 1) * bytes];
+        shape.reply(app, input, work, rows, |json, index| write_base64(json, row(index)))
+    }
+}
+
+impl TokenEmbeddings {
+    /// A list of vectors for each text, or their bytes in base64.
+    pub(super) fn answer(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
+        let Self { vectors, format, numbers } = self;
+        let (width, work, count) = (vectors.width, vectors.work, vectors.lengths.len());
+        let texts: Vec<&[f32]> = vectors.texts().collect();
+        if format == EncodingFormat::Float {
+            return shape.reply(app, input, work, count, |json, index| write_lists(json, texts[index], width));
+        }
+        let packed = |index: usize| numbers.pack(texts[index].to_vec(), width);
+        shape.reply(app, input, work, count, |json, index| write_base64(json, &packed(index)))
+    }
+}
+
+impl ListShape {
+    /// The answer with `count` entries; `write` appends the vectors of one. Apart from its index, the text around them is the
+    /// same, so this writes it without serde.
+    fn reply(
+        self,
+        app: &App,
+        input: &Input,
+        work: Work,
+        count: usize,
+        write: impl Fn(&mut Vec<u8>, usize),
+    ) -> Result<Reply, Failure> {
+        let Self { id, object, field } = self;
+        let mut json = br#"{"object":"list","data":["#.to_vec();
+        for index in 0..count {
             let comma = if index > 0 { "," } else { "" };
             json.extend_from_slice(format!(r#"{comma}{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
-            embedding(&mut json);
+            write(&mut json, index);
             json.push(b'}');
-        };
-        if format == EncodingFormat::Float {
-            vectors.rows().enumerate().for_each(|(index, vector)| write(index, &|json| write_list(json, vector)));
-        } else {
-            let packed = numbers.pack(vectors.values, dimension);
-            let bytes = numbers.dtype.row_bytes(dimension);
-            for index in 0..rows {
-                let row = STANDARD.encode(&packed[index * bytes..(index + 1) * bytes]);
-                write(index, &|json| {
-                    json.push(b'"');
-                    json.extend_from_slice(row.as_bytes());
-                    json.push(b'"');
-                });
-            }
         }
         let footer = EmbeddingsFooter {
             id: format!("{id}-{}", input.id.0),
             created: unix_time(),
             model: &app.settings.model_name,
-            usage,
+            usage: EmbeddingsUsage::of(&work),
         };
         let rest = serde_json::to_vec(&footer).map_err(|error| body::unfit(&error))?;
         json.extend_from_slice(b"],");
@@ -329,15 +370,46 @@ impl Embeddings {
     }
 }
 
+fn write_base64(json: &mut Vec<u8>, bytes: &[u8]) {
+    json.push(b'"');
+    json.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+    json.push(b'"');
+}
+
 impl EmbeddingsRequest {
     /// Checks a request and tokenizes its texts. `truncates` is what happens to long texts by default.
     pub(super) fn parse(app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
-        input.parse::<Self>().and_then(|asked| asked.read(app, input, truncates)).map_err(of_vllm)
+        let read = |asked: Self| {
+            let asked = asked.check(app, input, truncates, app.engine.spec().dimension)?;
+            let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
+            let encoding = Encoding::of_items(app, &items, "input", (role, &truncation), end)?;
+            Ok(Embeddings { encoding: encoding.normalized(normalize), format, numbers })
+        };
+        input.parse().and_then(read).map_err(of_vllm)
     }
 
-    fn read(self, app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
+    /// Checks a request for the vectors of tokens, which have this width, and encodes them.
+    pub(super) fn token_vectors(app: &App, input: &Input, width: usize) -> Result<TokenEmbeddings, Failure> {
+        let read = |asked: Self| {
+            // It is the task.
+            let asked = Self { input_type: None, ..asked }.check(app, input, false, width)?;
+            let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
+            if !matches!(format, EncodingFormat::Float | EncodingFormat::Base64) {
+                let message = "it must be float or base64; bytes alone do not tell where the tokens of a text end";
+                return Err(Failure::of_field(Cause::Unprocessable, "encoding_format", message));
+            }
+            let normalizes = normalize.unwrap_or(app.model.normalize);
+            check_int8(Some(normalizes), numbers.dtype)?;
+            let encoding = TokenEncoding::of_items(app, &items, "input", (role, &truncation), width, end)?;
+            Ok(TokenEmbeddings { vectors: encoding.whole(app, normalizes)?, format, numbers })
+        };
+        input.parse().and_then(read).map_err(of_vllm)
+    }
+
+    /// `width` is that of the vectors.
+    fn check(self, app: &App, input: &Input, truncates: bool, width: usize) -> Result<CheckedRequest, Failure> {
         check_model(self.model.as_deref(), app)?;
-        check_dimensions(self.dimensions, app)?;
+        check_dimensions(self.dimensions, width)?;
         if self.messages.is_some() {
             let message = "messages of a chat are not supported; send their text as input";
             return Err(Failure::of_field(Cause::Unprocessable, "messages", message));
@@ -356,21 +428,14 @@ impl EmbeddingsRequest {
         truncation.options.adds_special_tokens = self.add_special_tokens.unwrap_or(true);
         let items = self.input.read("input", app, truncation.options.adds_special_tokens)?;
         let end = input.end().with_priority(self.priority.unwrap_or(input.limits.priority));
-        let encoding = Encoding::of_items(app, &items, "input", (role, &truncation), end)?;
-        Ok(Embeddings { encoding: encoding.normalized(normalize), format, numbers })
+        Ok(CheckedRequest { items, role, truncation, end, normalize, format, numbers })
     }
 
     fn normalize(&self) -> Result<Option<bool>, Failure> {
-        let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message));
-        let theirs = match self.embd_normalize {
-            None => None,
-            Some(EUCLIDEAN) => Some(true),
-            Some(NOT_NORMALIZED) => Some(false),
-            Some(norm) => return refused(format!("it must be {EUCLIDEAN} or {NOT_NORMALIZED}, not {norm}")),
-        };
-        match (self.normalize, theirs) {
+        match (self.normalize, llama_cpp::normalize(self.embd_normalize)?) {
             (Some(ours), Some(theirs)) if ours != theirs => {
-                refused("normalize says something else, and both mean the same; leave one out".to_owned())
+                let message = "normalize says something else, and both mean the same; leave one out";
+                Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message))
             }
             (ours, theirs) => Ok(ours.or(theirs)),
         }
@@ -461,8 +526,7 @@ pub(super) fn check_json_dtype(dtype: EmbeddingDtype) -> Result<(), Failure> {
 }
 
 /// Shorter vectors need a model that was trained for them, and model files do not tell which were.
-pub(super) fn check_dimensions(asked: Option<usize>, app: &App) -> Result<(), Failure> {
-    let own = app.engine.spec().dimension;
+pub(super) fn check_dimensions(asked: Option<usize>, own: usize) -> Result<(), Failure> {
     match asked {
         Some(asked) if asked != own => Err(Failure::of_field(
             Cause::Unprocessable,

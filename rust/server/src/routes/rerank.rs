@@ -5,6 +5,7 @@
 //! Cohere and Jina do.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -23,6 +24,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure};
+use crate::http::tei_headers::Compute;
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MODEL_NAMES};
 use crate::routes::openai::unix_time;
 use crate::routes::vectors::{Direction, Item, Truncation, check_model};
@@ -53,7 +55,7 @@ pub(crate) struct RerankRequest {
     #[serde(default)]
     #[schemars(extend("enum" = MODEL_NAMES))]
     model: Option<String>,
-    /// Maximum number of results; all by default.
+    /// Maximum number of results; all by default and for 0, as vLLM's clients mean it.
     #[serde(default)]
     #[schemars(range(min = 0))]
     top_n: Option<usize>,
@@ -222,7 +224,12 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
 }
 
 /// `returns_documents` is the default of `return_documents`.
-fn answer_of(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
+pub(super) fn answer_of(
+    app: &App,
+    input: &Input,
+    version: &'static str,
+    returns_documents: bool,
+) -> Result<Reply, Failure> {
     let is_tei = || serde_json::from_slice(&input.body).is_ok_and(|TeiFields { texts }| texts.is_some());
     read(app, input, version, returns_documents).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
 }
@@ -279,13 +286,14 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     }
     let limits = DocumentLimits { tokens: total, windows: asked.max_chunks_per_doc.unwrap_or(usize::MAX) };
     let texts: Vec<&str> = candidates.iter().map(|candidate| candidate.text.as_str()).collect();
-    let (mut ranks, work) = ranks(app, query, &texts, limits, input)?;
-    // vLLM's clients send 0 for all.
+    let (mut ranks, work, tokenization) = ranks(app, &query, &texts, limits, input)?;
+    // vLLM's clients send 0 for all; infinity and Cohere refuse it, but requests of the three are alike.
     ranks.truncate(asked.top_n.filter(|most| *most > 0).unwrap_or(usize::MAX));
     if of_tei {
         let text = |index: usize| asked.return_text.then(|| texts[index]);
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
-        return Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work);
+        let compute = Compute::of(app, std::iter::once(query.text.as_str()).chain(texts.iter().copied()), tokenization);
+        return Ok(Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work)?.computed(compute));
     }
     let returns_documents = asked.return_documents.unwrap_or(returns_documents);
     let document =
@@ -371,19 +379,22 @@ struct DocumentLimits {
     windows: usize,
 }
 
-/// The documents, the nearest first; ties are in the order of the request.
+/// The documents, the nearest first, and how long all texts were tokenized; ties are in the order of the request.
 fn ranks(
     app: &App,
-    query: Query,
+    query: &Query,
     texts: &[&str],
     limits: DocumentLimits,
     input: &Input,
-) -> Result<(Vec<Rank>, Work), Failure> {
-    let asked = [Item::Text(query.text)];
+) -> Result<(Vec<Rank>, Work, Duration), Failure> {
+    let items = [Item::Text(query.text.clone())];
     let role = (Role::Query, &query.truncation);
-    let asked = Encoding::of_items(app, &asked, "query", role, input.end())?.whole()?;
+    let began = Instant::now();
+    let asked = Encoding::of_items(app, &items, "query", role, input.end())?;
     let window = WINDOW_TOKENS.min(app.engine.max_tokens());
     let mut documents = app.engine.window_rows(texts, Role::Passage, (window, limits.tokens), &input.call(None))?;
+    let tokenization = began.elapsed();
+    let asked = asked.whole()?;
     for windows in &mut documents {
         windows.truncate(limits.windows);
     }
@@ -401,5 +412,5 @@ fn ranks(
     };
     let mut ranks: Vec<Rank> = counts.iter().enumerate().map(best).collect();
     ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
-    Ok((ranks, work))
+    Ok((ranks, work, tokenization))
 }

@@ -3,6 +3,7 @@
 //! A text over the model's limit is cut by default. Routes for models of another kind answer 424, as they do there.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +18,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::openai::{check_dimensions, check_int8, check_json_dtype};
+use super::token_vectors::{TokenEncoding, write_lists};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::binary_body::{Encoding, OCTETS};
@@ -24,6 +26,7 @@ use crate::http::body::Object;
 use crate::http::dtype::{NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
+use crate::http::tei_headers::Compute;
 use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation};
 use crate::store::documents::{check_count, check_lengths};
@@ -32,7 +35,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/", post(any))
         .route("/embed", post(vectors))
-        .route("/embed_all", post(other_model))
+        .route("/embed_all", post(all_vectors))
         .route("/embed_sparse", post(other_model))
         .route("/predict", post(other_model))
         .route("/similarity", post(similarity))
@@ -68,6 +71,26 @@ pub(crate) struct EmbedRequest {
     dimensions: Option<usize>,
     #[serde(default)]
     embedding_dtype: Option<EmbeddingDtype>,
+}
+
+/// Texts whose tokens are embedded.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with inputs")]
+pub(crate) struct EmbedAllRequest {
+    inputs: Texts,
+    /// False refuses texts over the model's limit instead of cutting them.
+    #[serde(default, alias = "auto_truncate")]
+    truncate: Option<bool>,
+    #[serde(default)]
+    #[schemars(extend("enum" = ["Left", "left", "Right", "right"]))]
+    truncation_direction: Direction,
+    /// What the texts are for, for models that have a prompt for each; the prompt's tokens have vectors too.
+    #[serde(default)]
+    #[schemars(extend("enum" = PURPOSES))]
+    prompt_name: Option<Purpose>,
+    /// Put the model's special tokens around texts; they have vectors too. Token ids have them, or need `false`.
+    #[serde(default = "yes")]
+    add_special_tokens: bool,
 }
 
 /// A sentence, and others to compare it with.
@@ -175,7 +198,7 @@ async fn vectors(State(app): State<Arc<App>>, request: Request) -> Result<Respon
 
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: EmbedRequest = input.parse()?;
-    check_dimensions(asked.dimensions, app)?;
+    check_dimensions(asked.dimensions, app.engine.spec().dimension)?;
     let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
     let wants_bytes = negotiation::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
     let dtype = asked.embedding_dtype.unwrap_or_default();
@@ -187,9 +210,11 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     truncation.options.adds_special_tokens = asked.add_special_tokens;
     let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
     let normalize = asked.normalize.or((!asked.as_model_says).then_some(true));
+    let began = Instant::now();
     let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.normalized(normalize);
+    let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
     if wants_bytes {
-        return encoding.answer(app, dtype.into(), input.id.clone());
+        return Ok(encoding.answer(app, dtype.into(), input.id.clone())?.computed(compute));
     }
     let vectors = encoding.whole()?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
@@ -201,7 +226,38 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
         write_list(&mut json, vector);
     }
     json.push(b']');
-    Ok(Reply::new("application/json", json.into(), vectors.work))
+    Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
+}
+
+async fn all_vectors(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, token_vectors).await
+}
+
+fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: EmbedAllRequest = input.parse()?;
+    let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
+    let mut truncation = Truncation::new(app, asked.truncate.unwrap_or(true), asked.truncation_direction);
+    truncation.options.adds_special_tokens = asked.add_special_tokens;
+    let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
+    let Some(width) = app.engine.token_width() else {
+        let message =
+            "this server's encoder has one vector for each text, and none for its tokens; POST /embed returns it";
+        return Err(Failure::new(Cause::OtherModel, message));
+    };
+    let began = Instant::now();
+    let encoding = TokenEncoding::of_items(app, &items, "inputs", (role, &truncation), width, input.end())?;
+    let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
+    let vectors = encoding.whole(app, false)?;
+    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
+    json.push(b'[');
+    for (index, text) in vectors.texts().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write_lists(&mut json, text, width);
+    }
+    json.push(b']');
+    Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
 }
 
 async fn similarity(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
@@ -218,12 +274,15 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     let truncation = Truncation::new(app, truncate.unwrap_or(true), truncation_direction);
     let items: Vec<Item> = std::iter::once(source_sentence).chain(sentences).map(Item::Text).collect();
     check_lengths(items.iter().filter_map(Item::text), "inputs", &app.settings)?;
-    let encoded = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.whole()?;
+    let began = Instant::now();
+    let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
+    let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
+    let encoded = encoding.whole()?;
     let (source, others) = encoded.values.split_at(encoded.dimension);
-    Reply::json(&cosines(source, others), encoded.work)
+    Ok(Reply::json(&cosines(source, others), encoded.work)?.computed(compute))
 }
 
-/// Routes for classifiers, sparse models and models without pooling.
+/// Routes for classifiers and sparse models.
 async fn other_model() -> Failure {
     Failure::new(Cause::OtherModel, "the model gives one vector for each text; POST /embed returns it")
 }

@@ -2,7 +2,7 @@
 
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
-use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, TruncationSide};
+use pullquote_core::tokens::{GivenIds, Role, Row, RowOptions, TextOrIds, TruncationSide};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -128,9 +128,13 @@ pub(crate) enum Purpose {
     Classification,
     /// vLLM's task.
     Embed,
+    /// vLLM's task for the vectors of tokens, which only `/pooling` has.
+    #[serde(rename = "token_embed")]
+    TokenEmbed,
 }
 
 impl Purpose {
+    /// Those that every route has.
     pub(crate) const NAMES: [&str; 11] = [
         "query", "search_query", "retrieval.query", "passage", "document", "corpus", "search_document",
         "retrieval.passage", "classification", "clustering", "embed",
@@ -145,6 +149,10 @@ impl Purpose {
             Self::Classification if prompts.query.is_empty() && prompts.passage.is_empty() => Ok(Role::Passage),
             Self::Classification => {
                 let message = "this model has prompts for queries and passages only; choose one of these";
+                Err(Failure::of_field(Cause::Unprocessable, field, message))
+            }
+            Self::TokenEmbed => {
+                let message = "this route has one vector for each text; POST /pooling has the task token_embed";
                 Err(Failure::of_field(Cause::Unprocessable, field, message))
             }
         }
@@ -285,6 +293,23 @@ fn check_ids(ids: &[u32], field: &str, app: &App, adds_special_tokens: bool) -> 
                 .to_owned(),
         ),
     }
+}
+
+/// Tokenizes the items of a field, truncated as the client says; none is without tokens.
+pub(crate) fn rows(
+    app: &App,
+    items: &[Item],
+    field: &str,
+    (role, truncation): (Role, &Truncation),
+    end: &RequestControl,
+) -> Result<Vec<Row>, Failure> {
+    let sources: Vec<TextOrIds> = items.iter().map(Item::source).collect();
+    let rows = app.engine.rows(&sources, role, &truncation.options, &end.call())?;
+    if let Some(index) = rows.iter().position(|row| row.ids.is_empty()) {
+        let message = "it has no tokens without special tokens; leave add_special_tokens out";
+        return Err(Failure::of_field(Cause::Unprocessable, format!("{field}[{index}]"), message));
+    }
+    Ok(rows)
 }
 
 /// The failure of texts over a limit, with the length of the first.

@@ -12,7 +12,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema, unix_time};
+use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema, unix_time, vector_schema};
+use super::token_vectors::token_vectors_schema;
 use super::{rerank, tei};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
@@ -104,9 +105,13 @@ struct Task {
     task: Option<String>,
 }
 
-/// The schema of the answer that [`pooling`] writes without serde.
+/// The schemas of the answers that [`pooling`] writes without serde: for the task `embed`, and for `token_embed`.
 pub(crate) fn pooling_schema(generator: &mut SchemaGenerator) -> Schema {
-    list_schema(POOLING, generator)
+    list_schema(POOLING, vector_schema, generator)
+}
+
+pub(crate) fn token_pooling_schema(generator: &mut SchemaGenerator) -> Schema {
+    list_schema(POOLING, token_vectors_schema, generator)
 }
 
 async fn score(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
@@ -159,12 +164,17 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
 async fn pooling(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     compute(&app, request, |app, input| {
         let Task { task } = serde_json::from_slice(&input.body).unwrap_or(Task { task: None });
-        if let Some(task) = task.filter(|task| task != "embed") {
-            let message =
-                format!("Unsupported task: '{task}'; this server has one vector for each text, by the task 'embed'");
-            return Err(Failure::new(Cause::Unprocessable, message));
+        match (task.as_deref(), app.engine.token_width()) {
+            (None | Some("embed"), _) => EmbeddingsRequest::parse(app, input, false)?.answer(app, input, POOLING),
+            (Some("token_embed"), Some(width)) => {
+                EmbeddingsRequest::token_vectors(app, input, width)?.answer(app, input, POOLING)
+            }
+            (Some(task), width) => {
+                let known = if width.is_some() { "'embed' and 'token_embed'" } else { "'embed'" };
+                let message = format!("Unsupported task: '{task}'; this server has {known}");
+                Err(Failure::new(Cause::Unprocessable, message))
+            }
         }
-        EmbeddingsRequest::parse(app, input, false)?.answer(app, input, POOLING)
     })
     .await
 }

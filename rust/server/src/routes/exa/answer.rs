@@ -1,5 +1,6 @@
 //! The answers to clients of Exa.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use schemars::JsonSchema;
@@ -21,6 +22,9 @@ pub(crate) struct ExaAnswer<'call> {
     pub(super) statuses: Option<Vec<ExaStatus<'call>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<Warning>,
+    /// With the option `context`: the title, the address and the contents of each page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) context: Option<String>,
     pub(super) cost_dollars: Cost,
     /// In milliseconds.
     pub(super) search_time: f64,
@@ -100,6 +104,45 @@ impl<'call> ExaResult<'call> {
             None => (None, None),
         };
         Self { id: page.name, url, title: page.title(), score, text, highlights, highlight_scores, extras }
+    }
+}
+
+/// A page in the string with all contents.
+pub(super) struct ContextPage<'call> {
+    pub(super) title: Option<&'call str>,
+    pub(super) url: &'call str,
+    pub(super) content: Cow<'call, str>,
+}
+
+impl<'call> ContextPage<'call> {
+    /// A result, and the page that it is of.
+    fn of(result: &'call ExaResult, page: &'call ExaPage) -> Self {
+        let content = match (result.text, &result.highlights) {
+            (None, Some(highlights)) => Cow::Owned(highlights.join("\n")),
+            (text, _) => Cow::Borrowed(text.unwrap_or(page.document.text())),
+        };
+        Self { title: result.title, url: result.url, content }
+    }
+
+    /// The string with the contents of all results, if it is wanted.
+    pub(super) fn join_results(
+        results: &'call [ExaResult],
+        pages: &'call [ExaPage],
+        wanted: &ContentsOptions,
+    ) -> Option<String> {
+        let each = results.iter().zip(pages).map(|(result, page)| Self::of(result, page));
+        wanted.context().map(|options| Self::join(each, &options))
+    }
+
+    /// Pages one after the other, up to `maxCharacters`.
+    pub(super) fn join(pages: impl Iterator<Item = Self>, options: &TextOptions) -> String {
+        let write = |Self { title, url, content }: Self| {
+            let title = title.map_or_else(String::new, |title| format!("Title: {title}\n"));
+            format!("{title}URL: {url}\n{content}")
+        };
+        let mut all = pages.map(write).collect::<Vec<_>>().join("\n\n");
+        all.truncate(cut(&all, options).len());
+        all
     }
 }
 

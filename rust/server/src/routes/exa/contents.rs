@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{Cost, ExaAnswer, ExaResult, ExaStatus, milliseconds_since};
+use super::answer::{ContextPage, Cost, ExaAnswer, ExaResult, ExaStatus, milliseconds_since};
 use super::id_of;
 use super::passages::{self, ExaPage};
 use super::request::{ContentsOptions, Warning};
@@ -257,9 +257,12 @@ impl Plan {
         found.resize_with(pages.len(), || None);
         let urls = named.iter().filter_map(|named| named.url(sent));
         let results = pages.iter().zip(urls).zip(found);
+        let results: Vec<ExaResult> =
+            results.map(|((page, url), found)| ExaResult::new(page, url, found, None, wanted)).collect();
         let answer = ExaAnswer {
             request_id: id,
-            results: results.map(|((page, url), found)| ExaResult::new(page, url, found, None, wanted)).collect(),
+            context: ContextPage::join_results(&results, &pages, wanted),
+            results,
             statuses: Some(named.iter().map(Named::status).collect()),
             warnings: std::mem::take(warnings),
             cost_dollars: Cost::default(),

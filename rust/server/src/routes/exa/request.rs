@@ -31,6 +31,8 @@ pub(crate) struct ContentsOptions {
     text: Option<Switch<TextOptions>>,
     /// Return highlights of each page.
     highlights: Option<Switch<HighlightOptions>>,
+    /// Return the contents of all pages as one string: the texts if they are asked for or no highlights are, else the highlights.
+    context: Option<Switch<TextOptions>>,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -43,7 +45,7 @@ enum Switch<T> {
     Detailed(T),
 }
 
-/// Options of texts.
+/// Options of texts, and of the string with all contents.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(inline)]
@@ -125,8 +127,10 @@ impl ContentsOptions {
                 return refused("highlights.query", "the query is empty; leave it out, or pass a question".to_owned());
             }
         }
-        if self.text().is_some_and(|text| text.max_characters == Some(0)) {
-            return refused("text.maxCharacters", "it must be at least 1, not 0".to_owned());
+        for (name, options) in [("text", self.text()), ("context", self.context())] {
+            if options.is_some_and(|options| options.max_characters == Some(0)) {
+                return refused(&format!("{name}.maxCharacters"), "it must be at least 1, not 0".to_owned());
+            }
         }
         Ok(())
     }
@@ -134,6 +138,11 @@ impl ContentsOptions {
     /// `None` if the client asks for no text.
     pub(super) fn text(&self) -> Option<TextOptions> {
         self.text.as_ref().and_then(Switch::wanted)
+    }
+
+    /// `None` if the client asks for no string with all contents.
+    pub(super) fn context(&self) -> Option<TextOptions> {
+        self.context.as_ref().and_then(Switch::wanted)
     }
 
     /// `None` if the client asks for no highlights.
@@ -147,6 +156,8 @@ impl ContentsOptions {
         let mut warnings = warnings(&self.rest, place, &[]);
         warnings.extend(highlights.warnings(place));
         warnings.extend(self::warnings(&text.rest, &format!("{place}text."), &[]));
+        let context = self.context().unwrap_or_default();
+        warnings.extend(self::warnings(&context.rest, &format!("{place}context."), &[]));
         warnings
     }
 }
@@ -275,6 +286,8 @@ mod tests {
             (json!({"highlights": {"dynamic": 3}}), "contents.highlights.dynamic"),
             (json!({"highlights": "yes"}), "contents.highlights"),
             (json!({"text": {"maxCharacters": 0}}), "contents.text.maxCharacters"),
+            (json!({"context": {"maxCharacters": 0}}), "contents.context.maxCharacters"),
+            (json!({"context": "yes"}), "contents.context"),
         ] {
             assert_eq!(read(asked.clone()).unwrap_err().field.as_deref(), Some(field), "{asked}");
         }

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{Cost, ExaAnswer, ExaResult, milliseconds_since};
+use super::answer::{ContextPage, Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::passages::{self, ExaPage, Passages};
 use super::request::{ContentsOptions, HighlightOptions, Warning, warnings};
 use super::shortlist::{Found, shortlist};
@@ -81,7 +81,7 @@ impl Search {
         if query.trim().is_empty() {
             return refused("query", "the query is empty; it needs at least one character".to_owned());
         }
-        for name in ["highlights", "text", "summary"] {
+        for name in ["highlights", "text", "summary", "context"] {
             if rest.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
                 return refused(name, "it belongs under contents".to_owned());
             }
@@ -128,11 +128,13 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
     }
     found.resize_with(pages.len(), || None);
     let results = pages.iter().zip(scores).zip(found);
+    let results: Vec<ExaResult> = results
+        .map(|((page, score), found)| ExaResult::new(page, page.name, found, Some(score), &search.wanted))
+        .collect();
     let answer = ExaAnswer {
         request_id: id,
-        results: results
-            .map(|((page, score), found)| ExaResult::new(page, page.name, found, Some(score), &search.wanted))
-            .collect(),
+        context: ContextPage::join_results(&results, &pages, &search.wanted),
+        results,
         statuses: None,
         warnings: warned,
         cost_dollars: Cost::default(),

@@ -4,6 +4,7 @@
 //! that text only if the client asked for it. Errors of the upstream are forwarded unchanged, and so are answers to searches
 //! without highlights.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::Request;
@@ -12,7 +13,7 @@ use pullquote_core::engine::Work;
 use pullquote_core::text::formats::Format;
 use serde_json::{Map, Value, json};
 
-use super::answer::cut;
+use super::answer::{ContextPage, cut};
 use super::passages::{self, ExaPage, Passages};
 use super::request::{HighlightOptions, Warning};
 use super::search::{PLACE, Search};
@@ -51,6 +52,8 @@ impl Forwarded {
             && let Some(Value::Object(contents)) = asked.get_mut("contents")
         {
             contents.remove("highlights");
+            // It would have the whole texts.
+            contents.remove("context");
             match contents.get_mut("text") {
                 Some(Value::Object(text)) => {
                     text.remove("maxCharacters");
@@ -86,6 +89,10 @@ impl Forwarded {
             let Value::Object(result) = result else { return Err(strange()) };
             self.put(result, &passages);
         }
+        if let Some(options) = self.search.wanted.context() {
+            let context = ContextPage::join(results.iter().map(context_page), &options);
+            answer.insert("context".to_owned(), context.into());
+        }
         if !warnings.is_empty() {
             let all = answer.entry("warnings").or_insert_with(|| json!([]));
             if let Value::Array(all) = all {
@@ -114,6 +121,14 @@ impl Forwarded {
             text.truncate(wanted);
         }
     }
+}
+
+/// A result with its highlights, for the string with all contents.
+fn context_page(result: &Value) -> ContextPage<'_> {
+    let text = |name: &str| result.get(name).and_then(Value::as_str);
+    let highlights = || result["highlights"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let content = text("text").map_or_else(|| highlights().collect::<Vec<_>>().join("\n").into(), Cow::Borrowed);
+    ContextPage { title: text("title"), url: text("url").unwrap_or_default(), content }
 }
 
 /// A result's page; one without a text has no highlights.

@@ -1,0 +1,102 @@
+//! llama.cpp's own routes for vectors and ranks; those that it has in common with others are theirs, and `/v1/health` is in
+//! [`super::health`].
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use pullquote_core::tokens::Role;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+use super::openai::vector_schema;
+use super::rerank;
+use super::vectors::{Direction, Texts, Truncation, check_model};
+use crate::app::App;
+use crate::http::admission::{Input, Reply, compute};
+use crate::http::binary_body::Encoding;
+use crate::http::dtype::write_list;
+use crate::http::failure::{Cause, Failure};
+use crate::openapi::limits::MODEL_NAMES;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/embedding", post(embedding))
+        .route("/reranking", post(reranking))
+        .route("/v1/reranking", post(reranking))
+}
+
+/// The values of `embd_normalize` that are honoured.
+pub(super) const EUCLIDEAN: i64 = 2;
+pub(super) const NOT_NORMALIZED: i64 = -1;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with a content")]
+pub(crate) struct EmbeddingRequest {
+    #[serde(alias = "input")]
+    content: Texts,
+    /// 2 brings vectors to length 1, as by default whatever the model's files say; -1 returns them as they were before.
+    #[serde(default)]
+    #[schemars(extend("enum" = [EUCLIDEAN, NOT_NORMALIZED, null]))]
+    embd_normalize: Option<i64>,
+    /// One of the names of the served model.
+    #[serde(default)]
+    #[schemars(extend("enum" = MODEL_NAMES))]
+    model: Option<String>,
+}
+
+/// Whether vectors are brought to length 1; `None` if the client does not say.
+pub(super) fn normalize(embd_normalize: Option<i64>) -> Result<Option<bool>, Failure> {
+    match embd_normalize {
+        None => Ok(None),
+        Some(EUCLIDEAN) => Ok(Some(true)),
+        Some(NOT_NORMALIZED) => Ok(Some(false)),
+        Some(norm) => {
+            let message = format!("it must be {EUCLIDEAN} or {NOT_NORMALIZED}, not {norm}");
+            Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message))
+        }
+    }
+}
+
+async fn embedding(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, vectors).await
+}
+
+/// There is a list around each vector, because llama.cpp can be started without pooling.
+fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: EmbeddingRequest = input.parse()?;
+    check_model(asked.model.as_deref(), app)?;
+    let normalize = normalize(asked.embd_normalize)?.or(Some(true));
+    let items = asked.content.read("content", app, true)?;
+    let role = (Role::Passage, &Truncation::new(app, false, Direction::Right));
+    let encoding = Encoding::of_items(app, &items, "content", role, input.end())?;
+    let vectors = encoding.normalized(normalize).whole()?;
+    let mut json = vec![b'['];
+    for (index, vector) in vectors.rows().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        json.extend_from_slice(format!(r#"{comma}{{"index":{index},"embedding":["#).as_bytes());
+        write_list(&mut json, vector);
+        json.extend_from_slice(b"]}");
+    }
+    json.push(b']');
+    Ok(Reply::new("application/json", json.into(), vectors.work))
+}
+
+/// The schema of the answer that [`vectors`] writes without serde.
+pub(crate) fn embedding_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {
+        "type": "object",
+        "required": ["index", "embedding"],
+        "properties": {
+            "index": {"type": "integer", "minimum": 0, "description": "Index of the text in the request."},
+            "embedding": {"type": "array", "items": vector_schema(generator), "minItems": 1, "maxItems": 1},
+        },
+    }})
+}
+
+/// llama.cpp returns no documents.
+async fn reranking(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    compute(&app, request, |app, input| rerank::answer_of(app, input, "2", false)).await
+}

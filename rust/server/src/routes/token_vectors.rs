@@ -1,0 +1,116 @@
+//! Vectors of tokens, for `/embed_all` of Text Embeddings Inference and vLLM's task `token_embed`.
+//!
+//! They are those of the model's last layer, special tokens included, before pooling and the modules after it. A token's vector
+//! is as long as that of a whole text, so the tokens of a request are limited by the memory of its answer.
+
+use pullquote_core::engine::Work;
+use pullquote_core::tokens::{Role, Row};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::vectors::{Item, Truncation, normalize, rows, too_long};
+use crate::app::App;
+use crate::http::admission::RequestControl;
+use crate::http::dtype::{NUMBER_BYTES, write_list};
+use crate::http::failure::{Amount, Failure};
+
+/// Memory of a value: a float32 and its JSON.
+const VALUE_BYTES: usize = size_of::<f32>() + NUMBER_BYTES;
+
+/// Tokenized texts whose tokens are to be encoded.
+pub(super) struct TokenEncoding {
+    rows: Vec<Row>,
+    width: usize,
+    work: Work,
+    end: RequestControl,
+    memory: OwnedSemaphorePermit,
+}
+
+/// The vectors of all tokens of texts, and the work for them.
+pub(super) struct TokenVectors {
+    /// Those of one text after those of another: `[tokens, width]`.
+    pub(super) values: Vec<f32>,
+    pub(super) width: usize,
+    /// The number of tokens of each text.
+    pub(super) lengths: Vec<usize>,
+    pub(super) work: Work,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl TokenEncoding {
+    /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet. `width` is that of a token's vector.
+    pub(super) fn of_items(
+        app: &App,
+        items: &[Item],
+        field: &str,
+        (role, truncation): (Role, &Truncation),
+        width: usize,
+        end: RequestControl,
+    ) -> Result<Self, Failure> {
+        let rows = rows(app, items, field, (role, truncation), &end)?;
+        let truncated = rows.iter().filter(|row| row.is_truncated()).count();
+        if truncated > 0 && !truncation.is_allowed {
+            return Err(too_long(app, items, field, (role, truncation), truncated)?);
+        }
+        let tokens = rows.iter().map(|row| row.ids.len()).sum::<usize>();
+        let bytes = tokens * width * VALUE_BYTES;
+        // Half, so that one large request does not refuse all others.
+        let most = app.settings.max_queue_bytes / 2;
+        if bytes > most {
+            let limit = most / (width * VALUE_BYTES);
+            let message = format!(
+                "the texts have {tokens} tokens, and this server returns the vectors of at most {limit} tokens in one answer; \
+                 send fewer texts"
+            );
+            return Err(Failure::of_amount(Amount::TooMuch, field, message));
+        }
+        let memory = app.admission.bodies.reserve(bytes)?;
+        let work = Work { windows: rows.len(), encoded: rows.len(), tokens, truncated, ..Work::default() };
+        Ok(Self { rows, width, work, end, memory })
+    }
+
+    /// Encodes the tokens, and brings their vectors to length 1 if `normalizes`.
+    pub(super) fn whole(self, app: &App, normalizes: bool) -> Result<TokenVectors, Failure> {
+        let Self { rows, width, work, end, memory } = self;
+        let mut values = app.engine.token_vectors(&rows, &end.call())?;
+        if normalizes {
+            normalize(&mut values, width);
+        }
+        let lengths = rows.iter().map(|row| row.ids.len()).collect();
+        Ok(TokenVectors { values, width, lengths, work, _memory: memory })
+    }
+}
+
+impl TokenVectors {
+    /// For each text the vectors of its tokens, concatenated.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &[f32]> {
+        let mut left = self.values.as_slice();
+        self.lengths.iter().map(move |length| {
+            let (text, later) = left.split_at(length * self.width);
+            left = later;
+            text
+        })
+    }
+}
+
+/// Appends the vectors of a text's tokens as a list of lists.
+pub(super) fn write_lists(json: &mut Vec<u8>, text: &[f32], width: usize) {
+    json.push(b'[');
+    for (index, vector) in text.chunks_exact(width).enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write_list(json, vector);
+    }
+    json.push(b']');
+}
+
+/// The vectors of a text's tokens, as numbers.
+pub(crate) fn token_vectors_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "array", "items": {"type": "number"}, "minItems": 1},
+        "description": "A vector for each token.",
+    })
+}
