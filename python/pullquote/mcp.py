@@ -104,7 +104,7 @@ class Page(BaseModel):
 
 Query = Annotated[str, Field(min_length=1, description="a whole question, in any language")]
 Texts = Annotated[list[str] | None, Field(description="texts, Markdown or HTML, as they are")]
-Files = Annotated[list[str] | None, Field(description="paths of files (text, HTML, PDF, DOCX), or of folders of such")]
+Files = Annotated[list[str] | None, Field(description="paths of files (text, HTML, PDF, DOCX, EPUB), or of folders of such")]
 Urls = Annotated[list[str] | None, Field(description="addresses of web pages, which the server fetches")]
 MaxTokens = Annotated[int, Field(ge=1, description="maximum tokens of all passages together")]
 MaxPassages = Annotated[int, Field(ge=1, description="maximum passages")]

@@ -175,7 +175,7 @@ fn highlights(schemas: &mut Schemas) -> Vec<Operation> {
                  `highlights`, the JSON; `vectors`, the vectors of the highlights as bytes, in the order of the JSON; and \
                  `queries`, the vectors of the queries. The `x-embedding` headers of a part describe its vectors. After \
                  `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it. A form has PDFs, \
-                 DOCX and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
+                 DOCX, EPUBs and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
             )
             .reads(schemas.request::<HighlightsRequest>(), example)
             .reads_form(&request, &files)

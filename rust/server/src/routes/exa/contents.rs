@@ -105,7 +105,7 @@ enum NamedContent {
     Stored(Arc<Stored>),
     ToFetch,
     Fetched(Fetched),
-    /// A PDF or DOCX that was fetched, before and after a process reads it.
+    /// A PDF, DOCX or EPUB that was fetched, before and after a process reads it.
     File(Parsing),
     Parsed(Parsed),
     /// Fetched and in Unicode.
