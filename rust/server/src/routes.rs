@@ -5,6 +5,7 @@ pub(crate) mod documents;
 pub(crate) mod exa;
 pub(crate) mod health;
 pub(crate) mod highlights;
+pub(crate) mod mcp;
 pub(crate) mod offsets;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
@@ -47,6 +48,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(exa::routes())
         .merge(health::routes())
         .merge(highlights::routes())
+        .merge(mcp::routes())
         .merge(openai::routes())
         .merge(opensearch::routes())
         .merge(page::routes())

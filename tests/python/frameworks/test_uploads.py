@@ -213,7 +213,7 @@ def test_forms_that_are_wrong_name_the_part(server: ServerProcess) -> None:
     assert failure(broken)[:2] == (400, "malformed_body")
     elsewhere = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
     refused = server.client.post("/highlights", data={"request": "{}"}, files={"file": file}, headers=elsewhere)
-    assert failure(refused)[:2] == (415, "unsupported_media_type")
+    assert failure(refused)[:2] == (403, "wrong_origin")
     assert names_all(refused.text, "--cors-origin", "https://evil.example")
 
 
