@@ -18,13 +18,13 @@ BEST = 5
 def main(folder: Path, question: str) -> None:
     """Print the best passages."""
     read: dict[Path, documents.Document] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".pdf", ".docx"}):
+    for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".pdf", ".docx", ".epub"}):
         try:
             read[path] = documents.read(path)
         except pullquote.PullquoteError as error:
             print(error, file=sys.stderr)
     if not read:
-        sys.exit(f"{folder} has no PDF or DOCX that can be read")
+        sys.exit(f"{folder} has no PDF, DOCX or EPUB that can be read")
     paths = list(read)
     texts = [document.text for document in read.values()]
     found = pullquote.highlights(question, texts, format="auto", top_k=2)

@@ -166,8 +166,8 @@ class _Parser(argparse.ArgumentParser):
         for kind, words in TYPES.items():
             message = message.replace(f"invalid {kind} value:", f"must be {words}, not")
         if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
-            if "--format" in message and choice[1].lower() in {"pdf", "docx"}:
-                message += "; leave it out: PDF and DOCX are recognized by themselves"
+            if "--format" in message and choice[1].lower() in {"pdf", "docx", "epub"}:
+                message += "; leave it out: PDF, DOCX and EPUB are recognized by themselves"
             else:
                 message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         self.exit(
@@ -224,7 +224,7 @@ def _parser() -> _Parser:
         "highlight",
         "[OPTIONS] -q QUERY [FILE ...]",
         "print the passages of files that answer a query",
-        "Reads plain text, Markdown, HTML, PDF and DOCX, from files or from the web.",
+        "Reads plain text, Markdown, HTML, PDF, DOCX and EPUB, from files or from the web.",
     )
     highlight.add_argument(
         "files",
@@ -555,7 +555,7 @@ def _groups(
 ) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
     """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget.
 
-    Adds PDFs, DOCX and fetched pages to `documents`.
+    Adds PDFs, DOCX, EPUBs and fetched pages to `documents`.
     """
     limits = (options.max_total_chars, options.max_total_tokens, options.max_total_highlights)
     shared = any(limits) or options.dedupe == "answer"

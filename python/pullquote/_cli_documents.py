@@ -1,4 +1,4 @@
-"""PDFs and DOCX of the command line: recognized by their first bytes, so that other files import nothing of `documents`."""
+"""PDFs, DOCX and EPUBs of the command line: recognized by their first bytes, so that other files import nothing of `documents`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pullquote._highlights import Highlight
-from pullquote._text_files import DOCX, PDF, check_is_text, decode, kind_of, name_of, read_bytes
+from pullquote._text_files import DOCX, EPUB, PDF, check_is_text, decode, kind_of, name_of, read_bytes
 
 if TYPE_CHECKING:
     from pullquote.documents import Document
@@ -15,12 +15,12 @@ __all__ = ["places", "read_file"]
 
 
 def read_file(name: str, encoding: str | None) -> tuple[str, Document | None]:
-    """The text of a file or of standard input, and its document if it is a PDF or DOCX.
+    """The text of a file or of standard input, and its document if it is a PDF, DOCX or EPUB.
 
     Raises the errors of `documents.read`, and `OSError`.
     """
     data, shown = read_bytes(name), name_of(name)
-    if kind_of(data) in {PDF, DOCX}:
+    if kind_of(data) in {PDF, DOCX, EPUB}:
         from pullquote import documents  # noqa: PLC0415 - few files need it
 
         document = documents.read(data, name=shown)

@@ -1,4 +1,4 @@
-"""Reads a PDF or DOCX in a process of its own, which a damaged file may crash.
+"""Reads a PDF, DOCX or EPUB in a process of its own, which a damaged file may crash.
 
 Run by `pullquote.documents` and by the server (`rust/server/src/uploads/parser.rs`); imports nothing of pullquote.
 
@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import array
 import contextlib
+import html
 import io
 import itertools
 import json
+import posixpath
 import re
 import statistics
 import struct
 import sys
+import zipfile
 import zlib
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from typing import Any
+from urllib.parse import unquote
 
 # What pdfium returns for the hyphen of a word that continues on the next line.
 LINE_HYPHENS = {0x02, 0xFFFE}
@@ -32,6 +37,13 @@ NO_BOX = (0.0, 0.0, 0.0, 0.0)
 
 # Pixels of an image: a page that is very long for its width has less of them.
 MAX_PIXELS = 40_000_000
+
+# The media types of an EPUB's chapters: XHTML, and what EPUB 2 also has.
+CHAPTERS = {"application/xhtml+xml", "text/html", "text/x-oeb1-document"}
+# Elements of a chapter whose content is not its text.
+UNSEEN = {"head", "script", "style", "template"}
+# Elements that HTML never closes.
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 Box = tuple[float, float, float, float]
 
@@ -55,8 +67,8 @@ def main() -> None:
         if "render" in settings:
             answer, image = _render(data, settings)
         else:
-            read = _read_pdf if settings["format"] == "pdf" else _read_docx
-            answer = read(data, settings, boxes)
+            readers = {"pdf": _read_pdf, "docx": _read_docx, "epub": _read_epub}
+            answer = readers[settings["format"]](data, settings, boxes)
     except UnreadableError as error:
         answer = {"error": error.error, "detail": error.detail}
     except MemoryError:
@@ -96,6 +108,152 @@ def _read_docx(data: bytes, settings: dict[str, Any], _: array.array[float]) -> 
     if not made.value.strip():
         raise UnreadableError("no_text")
     return {"text": text, "pages": []}
+
+
+def _read_epub(data: bytes, settings: dict[str, Any], _: array.array[float]) -> dict[str, Any]:
+    """The chapters as HTML, in reading order. An EPUB has no pages until something lays it out."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            title, chapters = _chapters(archive, settings)
+            bodies: list[str] = []
+            length = 0
+            for name in chapters:
+                bodies.append(_body(_part(archive, name, settings)))
+                length += len(bodies[-1])
+                if length > settings["max_chars"]:
+                    raise UnreadableError("chars", str(length))
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        raise UnreadableError("damaged", f"{type(error).__name__}: {error}") from error
+    if not any(re.sub(r"<[^>]*>", "", body).strip() for body in bodies):
+        raise UnreadableError("no_text")
+    body = "\n".join(f"<div>{body}</div>" for body in bodies)
+    text = f"<!doctype html><html><head><title>{html.escape(title)}</title></head><body>{body}</body></html>"
+    return {"text": text, "pages": []}
+
+
+def _chapters(archive: zipfile.ZipFile, settings: dict[str, Any]) -> tuple[str, list[str]]:
+    """The title of a book, and the files of its chapters in reading order, without its table of contents."""
+    container = _Tags.of(_part(archive, "META-INF/container.xml", settings))
+    package = next((attributes.get("full-path") for tag, attributes in container.found if tag == "rootfile"), None)
+    if not package:
+        raise UnreadableError("damaged", "META-INF/container.xml names no package")
+    tags = _Tags.of(_part(archive, package, settings))
+    items = {attributes.get("id"): attributes for tag, attributes in tags.found if tag == "item"}
+    spine = [items.get(attributes.get("idref"), {}) for tag, attributes in tags.found if tag == "itemref"]
+    listed = [item for item in spine if item.get("media-type") in CHAPTERS and item.get("href")]
+    chapters = [item for item in listed if "nav" not in (item.get("properties") or "").split()]
+    folder = posixpath.dirname(package)
+    names = [_path(folder, item["href"] or "") for item in chapters]
+    if not names:
+        raise UnreadableError("no_text")
+    if "META-INF/encryption.xml" in archive.namelist():
+        encryption = _Tags.of(_part(archive, "META-INF/encryption.xml", settings))
+        # Fonts may be obfuscated, which is no encryption of the text.
+        locked = {
+            _path("", attributes.get("uri") or "") for tag, attributes in encryption.found if tag == "cipherreference"
+        }
+        if locked & {package, *names}:
+            raise UnreadableError("encrypted")
+    return tags.title, names
+
+
+def _path(folder: str, address: str) -> str:
+    """The name in the archive of a relative address."""
+    return posixpath.normpath(posixpath.join(folder, unquote(address.partition("#")[0]))).lstrip("/")
+
+
+def _part(archive: zipfile.ZipFile, name: str, settings: dict[str, Any]) -> str:
+    """A file of an archive as text."""
+    # Eight bytes for each character: the markup takes more than the text.
+    most = 8 * settings["max_chars"] + 1024 * 1024
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        raise UnreadableError("damaged", f"there is no {name} in it") from None
+    if info.flag_bits & 1:
+        raise UnreadableError("encrypted")
+    with archive.open(info) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise UnreadableError("chars", str(len(data) // 8))
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    declared = re.match(rb"""(?:\xef\xbb\xbf)?\s*<\?xml[^>]*encoding=["']([\w.-]+)["']""", data)
+    try:
+        return data.decode(declared[1].decode() if declared else "utf-8-sig", errors="replace")
+    except LookupError:
+        return data.decode("utf-8-sig", errors="replace")
+
+
+def _body(source: str) -> str:
+    chapter = _Chapter()
+    chapter.feed(source)
+    chapter.close()
+    return "".join(chapter.parts)
+
+
+# A tokenizer of HTML reads the XML of an EPUB: it expands no entities but those of HTML, and it reads what is not well-formed, as
+# readers of books do.
+class _Tags(HTMLParser):
+    """The names without prefixes and the attributes of all start tags, and the text of the first title."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.title = ""
+        self._is_title = False
+
+    @classmethod
+    def of(cls, source: str) -> _Tags:
+        tags = cls()
+        tags.feed(source)
+        tags.close()
+        return tags
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        name = tag.rpartition(":")[2]
+        self.found.append((name, dict(attrs)))
+        self._is_title = name == "title" and not self.title
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - HTMLParser's
+        self._is_title = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_title:
+            self.title += data
+
+
+class _Chapter(HTMLParser):
+    """A chapter's body as HTML, in which no element hides what follows: XHTML closes elements that HTML does not, as <title/>."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self._unseen = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body":
+            self._unseen = 0
+        elif tag in UNSEEN:
+            self._unseen += 1
+        elif tag != "html" and not self._unseen:
+            given = dict(attrs)
+            is_hidden = "hidden" in given or given.get("aria-hidden") == "true"
+            self.parts.append(f"<{tag} hidden>" if is_hidden else f"<{tag}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in UNSEEN:
+            self._unseen = max(0, self._unseen - 1)
+        elif tag not in VOID and tag not in {"html", "body"} and not self._unseen:
+            self.parts.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if not self._unseen:
+            self.parts.append(html.escape(data, quote=False))
+
+    def unknown_decl(self, data: str) -> None:
+        if data.startswith("CDATA["):
+            self.handle_data(data.removeprefix("CDATA["))
 
 
 @dataclass

@@ -104,7 +104,7 @@ def check_request(
         name = min(unknown)
         message = f"there is no option {name!r}{what_was_meant(name, ['query', 'texts', *Options.__annotations__])}"
         raise InvalidTypeError(message)
-    if native.get("format") in {"pdf", "docx"}:
+    if native.get("format") in {"pdf", "docx", "epub"}:
         message = (
             f"format={native['format']!r} is of a file; pass the text and the format of pullquote.documents.read(path)"
         )

@@ -95,7 +95,7 @@ SETTINGS = {
         Setting("store-documents", 100_000, "maximum number; excess documents get 507, and none is evicted"),
         Setting("store-bytes", 256 * MEBIBYTE, "maximum bytes of ids, titles and texts; excess documents get 507"),
     ],
-    "uploaded PDFs and DOCX": [
+    "uploaded PDFs, DOCX and EPUBs": [
         Setting("upload-max-pages", 5000, "pages of a PDF; more get 413"),
         Setting("upload-max-memory", 4096 * MEBIBYTE, "bytes of memory of the process that reads a file; more get 413"),
         Setting("upload-timeout", 60.0, "seconds in which a file must be read; then 504"),
@@ -223,7 +223,7 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
 
 
 def _documents_worker() -> list[str]:
-    """The program that reads PDFs and DOCX, and its arguments; empty without the libraries for it."""
+    """The program that reads PDFs, DOCX and EPUBs, and its arguments; empty without the libraries for it."""
     from pullquote import documents  # noqa: PLC0415 - only the server needs it
 
     has_all = all(map(importlib.util.find_spec, documents.LIBRARIES.values()))

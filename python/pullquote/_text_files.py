@@ -10,11 +10,12 @@ from pathlib import Path
 
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 
-__all__ = ["DOCX", "PDF", "check_is_text", "decode", "is_piped", "kind_of", "name_of", "read_bytes"]
+__all__ = ["DOCX", "EPUB", "PDF", "check_is_text", "decode", "is_piped", "kind_of", "name_of", "read_bytes"]
 
 STANDARD_INPUT = "standard input"
 PDF = "a PDF"
 DOCX = "a DOCX document"
+EPUB = "an EPUB book"
 
 # Byte order marks. UTF-32 before UTF-16, with whose mark it begins.
 BYTE_ORDER_MARKS = (
@@ -45,7 +46,7 @@ ARCHIVES = (
     (b"word/", DOCX, "pandoc --to plain {name}"),
     (b"ppt/", "a PPTX presentation", "soffice --headless --convert-to pdf {name}"),
     (b"xl/", "an XLSX table", "soffice --headless --convert-to csv {name}"),
-    (b"application/epub", "an EPUB book", "pandoc --to plain {name}"),
+    (b"META-INF/container.xml", EPUB, "pandoc --to plain {name}"),
     (b"application/vnd.oasis.opendocument", "an OpenDocument file", "pandoc --to plain {name}"),
 )
 

@@ -1,4 +1,4 @@
-"""PDFs and Word documents as text that knows its pages. Needs ``pip install "pullquote[documents]"``.
+"""PDFs, Word documents and EPUB books as text that knows its pages. Needs ``pip install "pullquote[documents]"``.
 
 >>> from pullquote import documents, highlights  # doctest: +SKIP
 >>> report = documents.read("report.pdf")  # doctest: +SKIP
@@ -37,10 +37,11 @@ from pullquote.errors import (
 
 __all__ = ["Document", "DocumentFormat", "Limits", "Rectangle", "detect", "read"]
 
-DocumentFormat = Literal["auto", "pdf", "docx", "text"]
+DocumentFormat = Literal["auto", "pdf", "docx", "epub", "text"]
 
 WORKER = Path(__file__).with_name("_documents_worker.py")
 LIBRARIES = {"pdf": "pypdfium2", "docx": "mammoth"}
+FORMATS = ("auto", "pdf", "docx", "epub", "text")
 MEBIBYTE = 1024 * 1024
 # Where a PDF's header may stand, as readers of PDFs look for it.
 HEADER_BYTES = 1024
@@ -65,8 +66,8 @@ class Limits:
 class Document:
     """A document as text.
 
-    - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order; a DOCX is HTML, which
-      keeps headings, lists and tables; other files are their own text.
+    - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order; a DOCX and an EPUB are
+      HTML, which keeps headings, lists and tables; other files are their own text.
     - `page_starts`: int64 ``[pages]``, the first character of each page of a PDF; empty for other documents.
     - `page_sizes`: float32 ``[pages, 2]``, width and height in points.
     - `boxes`: float32 ``[characters, 4]``, left, bottom, right and top of each character of a PDF; zeros where it has none.
@@ -116,17 +117,19 @@ def _union(one: Rectangle, other: Rectangle) -> Rectangle:
 
 
 def detect(data: bytes) -> DocumentFormat:
-    """``"pdf"``, ``"docx"`` or ``"text"``, by the bytes of a file."""
+    """``"pdf"``, ``"docx"``, ``"epub"`` or ``"text"``, by the bytes of a file."""
     if b"%PDF-" in data[:HEADER_BYTES]:
         return "pdf"
     if data.startswith(b"PK\x03\x04"):
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                if "word/document.xml" in archive.namelist():
+                names = archive.namelist()
+                if "word/document.xml" in names:
                     return "docx"
+                return "epub" if "META-INF/container.xml" in names else "text"
         except zipfile.BadZipFile:
             # Cut off or damaged: read it as what it was, so that the error says so.
-            return "docx" if b"word/" in data else "text"
+            return "docx" if b"word/" in data else "epub" if b"META-INF/container.xml" in data else "text"
     return "text"
 
 
@@ -141,11 +144,11 @@ def read(
 ) -> Document:
     """Read a document: a path, or the bytes of a file.
 
-    PDFs and DOCX are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory or time,
-    only raises an error here.
+    PDFs, DOCX and EPUBs are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory or
+    time, only raises an error here.
 
-    - `format`: ``"auto"`` detects ``"pdf"`` and ``"docx"`` by their bytes; everything else is ``"text"``: plain text, Markdown or
-      HTML, whose `Document.format` is ``"auto"``.
+    - `format`: ``"auto"`` detects ``"pdf"``, ``"docx"`` and ``"epub"`` by their bytes; everything else is ``"text"``: plain text,
+      Markdown or HTML, whose `Document.format` is ``"auto"``.
     - `encoding`: of text. `None` is that of a byte order mark, UTF-16 where the bytes show it, else UTF-8.
     - `password`: of an encrypted PDF.
     - `name`: its name in errors (default: the path).
@@ -161,8 +164,8 @@ def read(
     data = source if isinstance(source, bytes) else _bytes(Path(source), limits)
     if len(data) > limits.max_bytes:
         raise _too_large(name, len(data), limits)
-    if format not in {"auto", *LIBRARIES, "text"}:
-        message = f'format must be "auto", "pdf", "docx" or "text", not {format!r}'
+    if format not in FORMATS:
+        message = f"format must be one of {', '.join(FORMATS)}, not {format!r}"
         raise InvalidArgumentError(message)
     kind = detect(data) if format == "auto" else format
     if kind == "text":
@@ -214,8 +217,8 @@ def worker_command() -> list[str]:
 
 
 def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limits) -> Document:
-    library = LIBRARIES[kind]
-    if importlib.util.find_spec(library) is None:
+    library = LIBRARIES.get(kind)
+    if library is not None and importlib.util.find_spec(library) is None:
         message = f'{name}: reading {kind.upper()} needs {library}; run: pip install "pullquote[documents]"'
         raise InvalidArgumentError(message)
     settings = {
@@ -265,6 +268,8 @@ def _error(name: str, kind: str, error: str, detail: str, password: str | None, 
     shown = kind.upper()
     if error == "encrypted":
         help_ = "pass its password" if password is None else "the password is wrong, or its encryption is not supported"
+        if kind == "epub":
+            help_ = "only the reader of its publisher opens it"
         return InvalidTextError(f"{name} is an encrypted {shown}; {help_}")
     if error == "no_text":
         scan = f" on its {detail} pages: a scan needs text recognition first, such as ocrmypdf" if kind == "pdf" else ""

@@ -39,6 +39,7 @@ MAX_COUNTED_CHARS = 2_000_000
 KEPT_FILES = 256
 SEARCH_RESULTS = 10
 
+UNANSWERED = "Nothing in these sources answers the query; passages, if any, are only the nearest ones."
 INSTRUCTIONS = """Long texts, files and web pages need not be read as a whole: `highlights` returns the passages that answer a \
 question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in one call."""
 
@@ -72,6 +73,7 @@ class Answer(BaseModel):
     answered: bool = Field(
         description="false if nothing in the sources answers the query; the passages are then the nearest ones"
     )
+    note: str = Field(description="that nothing answers the query, in words; else empty")
     passages: list[Passage]
     truncated: bool = Field(description="whether the sources have more text than these passages")
     total_tokens: int | None = Field(description="tokens of all sources; null if they are too long to count")
@@ -104,7 +106,9 @@ class Page(BaseModel):
 
 Query = Annotated[str, Field(min_length=1, description="a whole question, in any language")]
 Texts = Annotated[list[str] | None, Field(description="texts, Markdown or HTML, as they are")]
-Files = Annotated[list[str] | None, Field(description="paths of files (text, HTML, PDF, DOCX), or of folders of such")]
+Files = Annotated[
+    list[str] | None, Field(description="paths of files (text, HTML, PDF, DOCX, EPUB), or of folders of such")
+]
 Urls = Annotated[list[str] | None, Field(description="addresses of web pages, which the server fetches")]
 MaxTokens = Annotated[int, Field(ge=1, description="maximum tokens of all passages together")]
 MaxPassages = Annotated[int, Field(ge=1, description="maximum passages")]
@@ -230,7 +234,9 @@ class _Tools:
             sources += self._routes.pages(urls, failed)
         if not sources:
             if failed:
-                return Answer(answered=False, passages=[], truncated=False, total_tokens=0, failed=failed)
+                return Answer(
+                    answered=False, note=UNANSWERED, passages=[], truncated=False, total_tokens=0, failed=failed
+                )
             message = "there is nothing to read: pass texts, or another source of this tool"
             raise ToolError(message)
         source = default_source(self._source)
@@ -262,7 +268,12 @@ class _Tools:
         has_all = sum(len(one.text) for one in best) >= sum(len(text.strip()) for text in found.texts)
         total = self._tokens(source, found.texts)
         return Answer(
-            answered=found.answered, passages=passages, truncated=not has_all, total_tokens=total, failed=failed
+            answered=found.answered,
+            note="" if found.answered else UNANSWERED,
+            passages=passages,
+            truncated=not has_all,
+            total_tokens=total,
+            failed=failed,
         )
 
     def _tokens(self, source: Source, texts: Sequence[str]) -> int | None:

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::failures::Failure;
 use crate::leave::leave_python;
 
-/// The text of a page, or the bytes of a PDF or DOCX.
+/// The text of a page, or the bytes of a PDF, DOCX or EPUB.
 #[pyfunction]
 pub(crate) fn fetch<'py>(
     py: Python<'py>,

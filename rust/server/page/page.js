@@ -2,7 +2,7 @@
 // first request has `effort: "instant"`, and a later one gets the final answer. Only that one is announced.
 //
 // The user's input is only in the form's fields, so no failure can lose it. At most one request is in flight: a change aborts it,
-// and its answer is never shown. A PDF or DOCX is sent with each request as it is. Texts become text nodes only; the server's
+// and its answer is never shown. A PDF, DOCX or EPUB is sent with each request as it is. Texts become text nodes only; the server's
 // Content-Security-Policy (trusted types) allows nothing else. The question, the options and a short page are in the address.
 
 import { layOut } from "./layout.js";
@@ -56,7 +56,7 @@ let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
 let name = "Sample page";
 let before = null; // the page that another one took the place of
-let upload = null; // the PDF or DOCX that takes the place of the field's text
+let upload = null; // the PDF, DOCX or EPUB that takes the place of the field's text
 let sheets = null; // the pages of a PDF
 
 // Asking
@@ -310,7 +310,7 @@ function open(page) {
   scrollTo({ top: 0, behavior: "instant" });
 }
 
-/** Takes a PDF or DOCX in place of the field's text, or without one the text again. */
+/** Takes a PDF, DOCX or EPUB in place of the field's text, or without one the text again. */
 function asksAbout(file, isPdf, itsPassword = "") {
   upload = file;
   password.value = itsPassword;
@@ -328,7 +328,7 @@ async function openFile(file) {
   const ending = file.name.split(".").pop().toLowerCase();
   const text = file.size > LONGEST_FILE ? null : await file.text().catch(() => null);
   if (text === null) refuse(`${file.name} cannot be read.`, `It may be gone, or larger than ${plural(LONGEST_FILE / 1024 / 1024, "megabyte")}.`);
-  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, "Open a text, a Markdown or an HTML file, a PDF or a DOCX.");
+  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, "Open a text, a Markdown or an HTML file, a PDF, a DOCX or an EPUB.");
   else open({ text, name: file.name, format: FORMATS[ending] ?? "auto" });
 }
 

@@ -19,6 +19,7 @@ use crate::http::metrics::Metrics;
 use crate::http::otel::Exporter;
 use crate::net::listener::Address;
 use crate::openapi::{self, Facts};
+use crate::routes::mcp::{self, McpService};
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::uploads::parser::Parser;
@@ -37,6 +38,7 @@ pub(crate) struct App {
     pub(crate) parser: Parser,
     /// `None` if searches use the store.
     pub(crate) upstream: Option<Upstream>,
+    pub(crate) mcp: McpService,
     /// Shared with the task that reloads their file.
     pub(crate) keys: Arc<Keys>,
     pub(crate) hosts: Hosts,
@@ -76,6 +78,7 @@ impl App {
             parser: Parser::new(&settings),
             admission,
             upstream: Upstream::new(&settings)?,
+            mcp: mcp::service(&settings),
             health: Health::default(),
             metrics: Metrics::new(),
             exporter: Exporter::new(&settings)?,

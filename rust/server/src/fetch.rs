@@ -59,6 +59,7 @@ pub struct FetchLimits {
 
 const PDF: &str = "application/pdf";
 const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+const EPUB: &str = "application/epub+zip";
 
 pub(crate) struct Fetcher {
     client: Client,
@@ -66,14 +67,14 @@ pub(crate) struct Fetcher {
     limits: FetchLimits,
     bodies: BodyMemory,
     at_once: Semaphore,
-    /// Whether PDFs and DOCX are fetched too.
+    /// Whether PDFs, DOCX and EPUBs are fetched too.
     takes_files: bool,
 }
 
 /// A page as it was received.
 pub(crate) struct Fetched {
     bytes: Vec<u8>,
-    /// `None` for PDFs and DOCX.
+    /// `None` for PDFs, DOCX and EPUBs.
     format: Option<Format>,
     /// The encoding that its server names.
     charset: Option<String>,
@@ -163,7 +164,7 @@ impl Fetched {
         Ok((charset::decode(&self.bytes()?, self.charset.as_deref(), format == Format::Html), format))
     }
 
-    /// Whether it is a PDF or DOCX.
+    /// Whether it is a PDF, DOCX or EPUB.
     pub(crate) const fn is_file(&self) -> bool {
         self.format.is_none()
     }
@@ -203,7 +204,7 @@ fn redirect(response: &Response) -> Option<&str> {
 }
 
 /// The format and encoding of a page, from its server's headers, or else from its first bytes.
-/// PDFs and DOCX have no format.
+/// PDFs, DOCX and EPUBs have no format.
 fn read_kind(kind: Option<&str>, takes_files: bool) -> Result<(Option<Format>, Option<String>), Unfetched> {
     let Some(kind) = kind else { return Ok((Some(Format::Auto), None)) };
     let refused = || Unfetched::NoText(kind.chars().take(100).collect());
@@ -212,7 +213,7 @@ fn read_kind(kind: Option<&str>, takes_files: bool) -> Result<(Option<Format>, O
         "text/html" | "application/xhtml+xml" => Some(Format::Html),
         "text/markdown" | "text/x-markdown" => Some(Format::Markdown),
         "text/plain" => Some(Format::Text),
-        PDF | DOCX if takes_files => None,
+        PDF | DOCX | EPUB if takes_files => None,
         _ => return Err(refused()),
     };
     Ok((format, mime.get_param(mime::CHARSET).map(|charset| charset.as_str().to_owned())))
@@ -261,6 +262,8 @@ mod tests {
             assert_eq!(read(kind), Err("UNSUPPORTED_URL".into()), "{kind}");
         }
         assert_eq!(read_kind(None, false).ok(), Some((Some(Format::Auto), None)));
-        assert_eq!(read_kind(Some("application/pdf"), true).ok(), Some((None, None)));
+        for kind in [PDF, DOCX, EPUB] {
+            assert_eq!(read_kind(Some(kind), true).ok(), Some((None, None)));
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
 //! | `store` | documents that clients have stored |
 //! | `fetch` | pages by their addresses, and other servers that search |
-//! | `uploads` | uploaded PDFs and DOCX, read by processes of their own |
+//! | `uploads` | uploaded PDFs, DOCX and EPUBs, read by processes of their own |
 //! | `openapi` | the document that describes all routes, and the page that shows it |
 
 mod app;

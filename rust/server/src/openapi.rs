@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::http::binary_body::OCTETS;
 use crate::http::failure::{
-    Cause, ExaFailure, NativeFailure, OpenAiFailure, RerankFailure, Shape, TeiFailure, VllmFailure,
+    Cause, ExaFailure, McpFailure, NativeFailure, OpenAiFailure, RerankFailure, Shape, TeiFailure, VllmFailure,
 };
 use crate::http::middleware::{LONGEST_ID, is_open};
 use crate::routes::highlights::{FORM, JSON};
@@ -238,6 +238,7 @@ fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
         Shape::OpenAi => schemas.answer::<OpenAiFailure>(),
         Shape::Tei => schemas.answer::<TeiFailure>(),
         Shape::Exa => schemas.answer::<ExaFailure>(),
+        Shape::Mcp => schemas.answer::<McpFailure>(),
         Shape::Rerank => schemas.answer::<RerankFailure>(),
         Shape::Vllm => schemas.answer::<VllmFailure>(),
     };
@@ -252,6 +253,7 @@ const fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The body is not JSON, or a value is not allowed.",
         401 => "The request has no valid key.",
+        403 => "A page of another site sends the request.",
         404 => "Nothing has this name.",
         408 => "The body arrived too slowly.",
         413 => "The body is too large.",

@@ -6,6 +6,7 @@ pub(crate) mod exa;
 pub(crate) mod health;
 pub(crate) mod highlights;
 pub(crate) mod llama_cpp;
+pub(crate) mod mcp;
 pub(crate) mod offsets;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
@@ -51,6 +52,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(llama_cpp::routes())
+        .merge(mcp::routes())
         .merge(openai::routes())
         .merge(opensearch::routes())
         .merge(page::routes())

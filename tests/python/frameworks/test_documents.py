@@ -1,4 +1,4 @@
-"""`pullquote.documents`: pages and rectangles of PDFs, Word documents, and files that cannot be read."""
+"""`pullquote.documents`: pages and rectangles of PDFs, Word documents, EPUB books, and files that cannot be read."""
 
 import contextlib
 import io
@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,127 @@ def test_word_document_keeps_its_structure(highlighter: pullquote.Highlighter, t
     assert "Distance from the Sun" in found[0][0].text
 
 
+XHTML = """<?xml version="1.0" encoding="utf-8"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml">
+<head><title/><script src="none.js"/><style>p { color: red }</style></head><body>{body}</body></html>"""
+
+CHAPTERS = {
+    "text/one.xhtml": f"<h1>Distances</h1><p>{FILLER}</p>",
+    "text/two%20&#38; three.xhtml": f'<h2><a id="moon"/>The&nbsp;Moon</h2><p hidden="hidden">Not shown.</p><p>{ANSWER}<br/>'
+    "It <![CDATA[raises <tides>]]>.</p><table><tr><th>Planet</th><th>Distance from the Sun</th></tr>"
+    "<tr><td>Mars</td><td>228 million km</td></tr></table>",
+}
+
+CONTAINER = '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+
+
+def epub(chapters: dict[str, str], more: dict[str, str | bytes] | None = None, package: str | None = None) -> bytes:
+    """A book whose manifest lists its chapters in the other order than its spine, with a table of contents."""
+    ids = list(enumerate(chapters))
+    items = [f'<item id="c{number}" href="{href}" media-type="application/xhtml+xml"/>' for number, href in ids]
+    spine = [f'<itemref idref="c{number}"/>' for number, _ in ids]
+    made = f"""<?xml version="1.0"?><opf:package xmlns:opf="http://www.idpf.org/2007/opf">
+    <metadata><dc:title>Moon &amp; Mars</dc:title></metadata>
+    <manifest><item id="n" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>{"".join(items[::-1])}
+    <item id="i" href="moon.svg" media-type="image/svg+xml"/></manifest>
+    <spine><itemref idref="n"/><itemref idref="i"/>{"".join(spine)}</spine></opf:package>"""
+    files: dict[str, str | bytes] = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": CONTAINER,
+        "OEBPS/book.opf": package or made,
+    }
+    files["OEBPS/nav.xhtml"] = XHTML.replace("{body}", "<ol><li>Contents of the book</li></ol>")
+    for href, body in chapters.items():
+        files[f"OEBPS/{href.replace('%20', ' ').replace('&#38;', '&')}"] = XHTML.replace("{body}", body)
+    stored = io.BytesIO()
+    with zipfile.ZipFile(stored, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in (files | (more or {})).items():
+            archive.writestr(name, text)
+    return stored.getvalue()
+
+
+def test_book_is_html_in_reading_order(highlighter: pullquote.Highlighter, tmp_path: Path) -> None:
+    path = tmp_path / "book.epub"
+    path.write_bytes(epub(CHAPTERS))
+    assert documents.detect(path.read_bytes()) == "epub"
+    book = documents.read(path)
+    assert book.format == "html"
+    assert book.text.startswith("<!doctype html><html><head><title>Moon &amp; Mars</title>")
+    assert book.text.index("Salt is mined") < book.text.index(ANSWER)
+    for unseen in ("Contents of the book", "color", "none.js"):
+        assert unseen not in book.text
+    (found,) = highlighter.highlights(QUESTION, [book.text], format=book.format, top_k=1)
+    assert found[0].text.startswith(f"The\N{NO-BREAK SPACE}Moon\n\n{ANSWER}")
+    assert ANSWER in book.text[found[0].source_start : found[0].source_end]
+    assert book.page_number(found[0]) is None
+    table = highlighter.highlights("How far is Mars from the Sun?", [book.text], format=book.format, top_k=1)
+    assert "228 million km" in table[0][0].text
+    assert "Distance from the Sun" in table[0][0].text
+    shown = table.page_text(0)
+    assert "It raises <tides>." in shown
+    assert "Not shown" not in shown
+
+
+def test_chapters_that_are_not_well_formed_are_read() -> None:
+    broken = {"a.html": "<p>One <b>two<p>Caf\xe9 &copy; &unknown; <i/>three < four", "b.html": "<div><p>Last."}
+    text = documents.read(epub(broken)).text
+    assert text.index("Caf\xe9 \xa9 &amp;unknown;") < text.index("Last.")
+    latin = XHTML.replace("utf-8", "iso-8859-1").replace("{body}", "<p>Stra\xdfe</p>").encode("latin-1")
+    encoded: dict[str, str | bytes] = {
+        "OEBPS/a.html": latin,
+        "OEBPS/b.html": XHTML.replace("{body}", "<p>Br\xfccke</p>").encode("utf-16"),
+    }
+    text = documents.read(epub(broken, encoded)).text
+    assert "<p>Stra\xdfe</p>" in text
+    assert "<p>Br\xfccke</p>" in text
+
+
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;"><!ENTITY file SYSTEM "file:///etc/passwd">]>'
+
+
+def test_entities_of_a_book_are_not_expanded() -> None:
+    text = documents.read(epub({"a.html": f"{ENTITIES}<p>&b; &file; end</p>"})).text
+    assert 30 * "a" not in text
+    assert "root:" not in text
+    assert "&amp;b; &amp;file; end" in text
+
+
+ENCRYPTION = '<encryption><enc:EncryptedData><enc:CipherReference URI="{}"/></enc:EncryptedData></encryption>'
+
+
+def test_books_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    path = tmp_path / "book.epub"
+    whole = epub(CHAPTERS)
+    font = epub(CHAPTERS, {"META-INF/encryption.xml": ENCRYPTION.replace("{}", "OEBPS/font.otf")})
+    assert ANSWER in documents.read(font).text
+    drm = epub(CHAPTERS, {"META-INF/encryption.xml": ENCRYPTION.replace("{}", "OEBPS/text/one.xhtml")})
+    cases = [
+        (whole[:1500], ["damaged"]),
+        (whole.replace(b"two & three", b"two & thrEe", 1), ["damaged"]),
+        (epub(CHAPTERS, package="<package/>"), ["without text"]),
+        (epub(CHAPTERS, {"META-INF/container.xml": "<container/>"}), ["damaged", "container.xml"]),
+        (epub(CHAPTERS, {"META-INF/container.xml": CONTAINER.replace("book", "no")}), ["damaged", "OEBPS/no.opf"]),
+        (epub({"a.html": "<p> </p><img src='a.png'/>"}), ["without text"]),
+        (epub({}), ["without text"]),
+        (drm, ["encrypted"]),
+    ]
+    for data, named in cases:
+        path.write_bytes(data)
+        with raises(InvalidTextError, path, "EPUB", *named):
+            documents.read(path)
+    with raises(InvalidTextError, "EPUB", "damaged"):
+        documents.read(b"PK\x03\x04 nothing else", format="epub")
+
+
+def test_book_beyond_its_limits_is_an_error() -> None:
+    with raises(LimitExceededError, "max_chars", 100):
+        documents.read(epub(CHAPTERS), limits=Limits(max_chars=100))
+    # 100 MB that compress to 100 kB.
+    bomb = epub({"a.html": "<p>" + " " * 100_000_000})
+    assert len(bomb) < 200_000
+    with raises(LimitExceededError, "max_chars", 1_000_000):
+        documents.read(bomb, limits=Limits(max_chars=1_000_000))
+
+
 def test_text_files_need_no_library(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(f"# Moon\n\n{ANSWER}", encoding="utf-8")
@@ -289,7 +411,7 @@ def test_text_files_need_no_library(tmp_path: Path) -> None:
     assert documents.read(b"GIF89a is a format.", format="text").text == "GIF89a is a format."
     with raises(FileNotFoundError, "nowhere"):
         documents.read(tmp_path / "nowhere")
-    with raises(InvalidArgumentError, "format", "odt"):
+    with raises(InvalidArgumentError, "format", "epub", "odt"):
         documents.read(path, format="odt")  # type: ignore[arg-type]
     with raises(InvalidArgumentError, "source", "https://example.org/a.pdf"):
         documents.read("https://example.org/a.pdf")
@@ -309,25 +431,26 @@ def test_command_line_reads_documents(
 ) -> None:
     (tmp_path / "report.pdf").write_bytes(pdf(three_pages))
     (tmp_path / "report.docx").write_bytes(word_document())
+    (tmp_path / "book.epub").write_bytes(epub(CHAPTERS))
     (tmp_path / "page.txt").write_text(ANSWER, encoding="utf-8")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing else")
-    files = [str(tmp_path / name) for name in ("report.pdf", "broken.pdf", "report.docx", "page.txt")]
+    files = [str(tmp_path / name) for name in ("report.pdf", "broken.pdf", "report.docx", "page.txt", "book.epub")]
     command = ["highlight", "--device", "cpu", "-q", QUESTION, "-k", "1", *files]
     assert main([*command, "--json"]) == InvalidTextError.exit_code
     printed = capsys.readouterr()
     assert names_all(printed.err, files[1], "damaged")
-    pdf_row, docx_row, text_row = map(json.loads, printed.out.splitlines())
-    assert [row["page"] for row in (pdf_row, docx_row, text_row)] == [files[0], files[2], files[3]]
+    pdf_row, *rows = map(json.loads, printed.out.splitlines())
+    assert [row["page"] for row in (pdf_row, *rows)] == [files[0], *files[2:]]
     (best,) = pdf_row["highlights"]
     assert (best["page_number"], best["rectangles"][0]["page"]) == (2, 2)
-    for row in (docx_row, text_row):
+    for row in rows:
         assert ANSWER in row["highlights"][0]["text"]
         assert "page_number" not in row["highlights"][0]
     main(command)
     assert "page 2  characters" in capsys.readouterr().out
     with (tmp_path / "report.pdf").open() as piped:
         monkeypatch.setattr("sys.stdin", piped)
-        main(command[:-4])
+        main(command[:-5])
     assert "page 2  characters" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Forms with PDFs and DOCX at `/highlights`, and pages of PDFs as images at `/render`."""
+"""Forms with PDFs, DOCX and EPUBs at `/highlights`, and pages of PDFs as images at `/render`."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ pytest.importorskip("pypdfium2")
 pytest.importorskip("mammoth")
 
 import pullquote
-from frameworks.test_documents import ANSWER, QUESTION, pdf, three_pages, word_document
+from frameworks.test_documents import ANSWER, CHAPTERS, ENCRYPTION, QUESTION, epub, pdf, three_pages, word_document
 from pullquote import documents
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from support.fake_web import fake_web
@@ -25,6 +25,7 @@ from support.server_process import ServerProcess, letter_server
 
 PDF = "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+EPUB = "application/epub+zip"
 
 ASKED: dict[str, Any] = {"query": QUESTION, "top_k": 1, "highlight_length": 1}
 
@@ -58,20 +59,21 @@ def test_highlights_of_a_pdf_have_their_page_and_rectangles(
 
 def test_files_of_all_kinds_go_together(server: ServerProcess) -> None:
     latin = ("page.txt", "Stra\xdfe. ".encode("latin-1") + ANSWER.encode())
-    files = [("report.pdf", pdf(three_pages)), ("report.docx", word_document()), latin]
+    files = [("report.pdf", pdf(three_pages)), ("report.docx", word_document()), ("book.epub", epub(CHAPTERS)), latin]
     answer = post(server, *files, **ASKED, offsets="utf16", return_texts=True)
     assert answer.status_code == 200, answer.text
     pages = answer.json()["results"]
     assert [(page["id"], page["format"]) for page in pages] == [
         ("report.pdf", "text"),
         ("report.docx", "html"),
+        ("book.epub", "html"),
         ("page.txt", "text"),
     ]
     for page in pages:
         (best,) = page["highlights"]
         assert ANSWER in " ".join(best["text"].split())
         assert ("page_number" in best) == ("rectangles" in best) == (page["id"] == "report.pdf")
-    assert pages[2]["text"].startswith("Straße.")
+    assert pages[3]["text"].startswith("Straße.")
 
 
 def test_client_uploads_files(server: ServerProcess, tmp_path: Path) -> None:
@@ -141,6 +143,7 @@ def test_contents_reads_fetched_files() -> None:
     pages = {
         "/report.pdf": (PDF, pdf(three_pages)),
         "/report.docx": (DOCX, word_document()),
+        "/book.epub": (EPUB, epub(CHAPTERS)),
         "/page.html": ("text/html", f"<p>{ANSWER}".encode()),
         "/damaged.pdf": (PDF, b"%PDF-1.7 nothing else"),
         "/encrypted.pdf": (PDF, encrypted),
@@ -149,14 +152,14 @@ def test_contents_reads_fetched_files() -> None:
         urls = [web.page(path, content, kind) for path, (kind, content) in pages.items()]
         asked = {"query": QUESTION, "highlightsPerUrl": 1, "numSentences": 1}
         answer = server.client.post("/contents", json={"urls": urls, "text": True, "highlights": asked}).json()
-    assert [page["url"] for page in answer["results"]] == urls[:3]
+    assert [page["url"] for page in answer["results"]] == urls[:4]
     for page in answer["results"]:
         assert ANSWER in " ".join(page["text"].split())
         assert "<p>" not in page["text"]
         ((highlight,), (span,)) = (page["highlights"], page["extras"]["highlightSpans"])
         assert page["text"][span["start"] : span["end"]] == highlight
-    assert [status["status"] for status in answer["statuses"]] == ["success"] * 3 + ["error"] * 2
-    errors = [status["error"] for status in answer["statuses"][3:]]
+    assert [status["status"] for status in answer["statuses"]] == ["success"] * 4 + ["error"] * 2
+    errors = [status["error"] for status in answer["statuses"][4:]]
     assert [(error["tag"], error["httpStatusCode"]) for error in errors] == [("UNSUPPORTED_URL", 415)] * 2
     assert "damaged" in json.dumps(errors[0])
     assert "encrypted" in json.dumps(errors[1])
@@ -177,6 +180,8 @@ def test_files_that_cannot_be_read_are_errors_of_their_field(server: ServerProce
         (b"%PDF-1.7 nothing else", "damaged"),
         (pdf(blank), "ocrmypdf"),
         (b"PK\x03\x04 word/document.xml nothing else", "damaged"),
+        (b"PK\x03\x04 META-INF/container.xml nothing else", "damaged"),
+        (epub(CHAPTERS, {"META-INF/encryption.xml": ENCRYPTION.replace("{}", "OEBPS/book.opf")}), "encrypted"),
         (b"\x7fELF\0\0\0", "neither"),
     ]
     for data, named in cases:
@@ -208,7 +213,7 @@ def test_forms_that_are_wrong_name_the_part(server: ServerProcess) -> None:
     assert failure(broken)[:2] == (400, "malformed_body")
     elsewhere = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
     refused = server.client.post("/highlights", data={"request": "{}"}, files={"file": file}, headers=elsewhere)
-    assert failure(refused)[:2] == (415, "unsupported_media_type")
+    assert failure(refused)[:2] == (403, "wrong_origin")
     assert names_all(refused.text, "--cors-origin", "https://evil.example")
 
 

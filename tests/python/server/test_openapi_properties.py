@@ -33,7 +33,7 @@ positive_data_acceptance.expected-statuses = ["2xx", 404, 504]
 negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 
 [[operations]]
-include-path = ["/contents", "/highlights", "/predictions/semantic_highlighter", "/search"]
+include-path = ["/contents", "/highlights", "/mcp", "/predictions/semantic_highlighter", "/search"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 
 [[operations]]

@@ -23,7 +23,7 @@ pub(crate) enum Unfetched {
     TooLarge(usize),
     /// Its content type has no text.
     NoText(String),
-    /// It is a PDF or DOCX that cannot be read, and why.
+    /// It is a PDF, DOCX or EPUB that cannot be read, and why.
     Unreadable(String),
     /// The bodies of all requests fill their memory.
     NoMemory,

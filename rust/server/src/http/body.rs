@@ -156,7 +156,7 @@ pub(crate) fn unfit(error: &serde_json::Error) -> Failure {
 }
 
 /// Requires JSON's content type, for which browsers send a CORS preflight before another site's request.
-fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
+pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     let named = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("unreadable"));
     let essence = named.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {

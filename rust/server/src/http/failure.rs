@@ -21,6 +21,8 @@ pub(crate) enum Cause {
     /// The body is JSON that the route does not take.
     Unprocessable,
     WrongHost,
+    /// A page of another site sends the request.
+    WrongOrigin,
     MethodNotAllowed,
     SlowSender,
     TooLarge,
@@ -45,10 +47,11 @@ pub(crate) struct FailureRow {
 
 impl Cause {
     /// Those that only HTTP has.
-    const HTTP_ONLY: [Self; 12] = [
+    const HTTP_ONLY: [Self; 13] = [
         Self::Malformed,
         Self::Unprocessable,
         Self::WrongHost,
+        Self::WrongOrigin,
         Self::MethodNotAllowed,
         Self::SlowSender,
         Self::TooLarge,
@@ -75,6 +78,7 @@ impl Cause {
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed_body", false),
             Self::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", false),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", false),
+            Self::WrongOrigin => (StatusCode::FORBIDDEN, "wrong_origin", false),
             Self::WrongHost => (StatusCode::MISDIRECTED_REQUEST, "wrong_host", false),
             Self::SlowSender => (StatusCode::REQUEST_TIMEOUT, "slow_sender", true),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", false),
@@ -192,6 +196,8 @@ pub(crate) enum Shape {
     /// Of Text Embeddings Inference.
     Tei,
     Exa,
+    /// Of the Model Context Protocol: errors of JSON-RPC.
+    Mcp,
     /// For clients of Cohere, Jina and Text Embeddings Inference.
     Rerank,
     /// For clients of vLLM and Cohere.
@@ -212,6 +218,7 @@ impl Shape {
             // `routes::exa` explains the two slashes.
             "/contents" | "//contents" | "/search" | "//search" | "/findSimilar" | "//findSimilar" | "/answer"
             | "//answer" => Self::Exa,
+            "/mcp" => Self::Mcp,
             _ => Self::Native,
         }
     }
@@ -246,6 +253,11 @@ impl Shape {
             Self::Tei => serde_json::to_value(tei()),
             Self::Exa => {
                 serde_json::to_value(ExaFailure { request_id, error: message, tag: exa_tag(&row, field.as_deref()) })
+            }
+            Self::Mcp => {
+                let data = McpErrorData { kind, retryable: row.retryable };
+                let error = McpError { code: json_rpc_code(*cause), message, data: Some(data) };
+                serde_json::to_value(McpFailure { jsonrpc: "2.0", id: None, error })
             }
             Self::Rerank => serde_json::to_value(RerankFailure { tei: tei(), message, detail: message }),
             Self::Vllm => {
@@ -322,6 +334,37 @@ pub(crate) struct ExaFailure<'failure> {
 }
 
 #[derive(Serialize, JsonSchema)]
+pub(crate) struct McpFailure<'failure> {
+    #[schemars(extend("const" = "2.0"))]
+    jsonrpc: &'static str,
+    /// Of the request; null or absent if the server refuses the request before it reads its id.
+    #[schemars(extend("type" = ["string", "integer", "null"]))]
+    #[serde(default)]
+    id: Option<&'static str>,
+    error: McpError<'failure>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct McpError<'failure> {
+    code: i32,
+    /// What failed, on which value, and what would work.
+    message: &'failure str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<McpErrorData<'failure>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct McpErrorData<'failure> {
+    /// For programs to compare.
+    #[schemars(extend("enum" = Cause::names()))]
+    kind: &'failure str,
+    /// Whether the same request may succeed later.
+    retryable: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct RerankFailure<'failure> {
     #[serde(flatten)]
     tei: TeiFailure<'failure>,
@@ -371,6 +414,15 @@ fn openai_type(status: StatusCode) -> &'static str {
         429 => "rate_limit_error",
         400..=499 => "invalid_request_error",
         _ => "server_error",
+    }
+}
+
+/// JSON-RPC's codes: parse error, internal error, invalid request.
+fn json_rpc_code(cause: Cause) -> i32 {
+    match cause {
+        Cause::Malformed => -32_700,
+        _ if cause.row().status.is_server_error() => -32_603,
+        _ => -32_600,
     }
 }
 
@@ -444,6 +496,15 @@ mod tests {
             json!({"message": "input: too many", "type": "BadRequestError", "param": "input", "code": 400})
         );
         assert_eq!(Shape::of("/v2/rerank").body(&failure, "id")["message"], "input: too many");
+        let refused = Failure::new(Cause::Core(ErrorKind::Overloaded), "try again");
+        assert_eq!(
+            Shape::of("/mcp").body(&refused, "id"),
+            json!({
+                "jsonrpc": "2.0",
+                "id": null,
+                "error": {"code": -32600, "message": "try again", "data": {"kind": "overloaded", "retryable": true}},
+            })
+        );
         assert_eq!(
             Shape::of("/highlights").body(&failure, "id"),
             json!({"error": {"kind": "invalid_body", "message": "too many", "field": "input", "retryable": false}, "request_id": "id"})

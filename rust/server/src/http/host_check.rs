@@ -1,4 +1,4 @@
-//! The `Host` names that a server accepts.
+//! The `Host` names that a server accepts, and the origins where a browser would not ask first.
 //!
 //! A page can point its own name to 127.0.0.1 ("DNS rebinding"); the browser then lets it read the answers of a server there. The
 //! page cannot change the `Host` header, which has its own name. So a loopback server without keys answers to addresses,
@@ -10,6 +10,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
+use crate::http::failure::{Cause, Failure};
 use crate::net::listener::Address;
 use crate::settings::Settings;
 
@@ -43,6 +44,22 @@ fn knows(names: &[String], host: &str) -> bool {
     let host = authority.host().trim_end_matches('.').to_ascii_lowercase();
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
     host == "localhost" || address.parse::<IpAddr>().is_ok() || names.contains(&host)
+}
+
+/// Refuses requests of pages of other sites, except those of `--cors-origin`. For routes that a browser calls without asking the
+/// server first (CORS), and for `/mcp`, whose specification demands it.
+pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), Failure> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let Some(origin) = text(header::ORIGIN.as_str()) else { return Ok(()) };
+    let is_own = match text("sec-fetch-site") {
+        Some(site) => matches!(site, "same-origin" | "none"),
+        None => origin.split_once("://").is_some_and(|(_, host)| Some(host) == text(header::HOST.as_str())),
+    };
+    if is_own || allowed.iter().any(|known| known == "*" || known.trim_end_matches('/') == origin) {
+        return Ok(());
+    }
+    let message = format!("this route is closed to other sites; --cors-origin {origin} opens it to this one");
+    Err(Failure::new(Cause::WrongOrigin, message))
 }
 
 fn name(given: &str) -> Result<String> {
@@ -101,5 +118,22 @@ mod tests {
             let error = name(given).unwrap_err();
             assert!(error.message().contains("allowed_host") && error.message().contains(given), "{error}");
         }
+    }
+
+    #[test]
+    fn other_origins_are_refused() {
+        let check = |headers: &[(&'static str, &str)], allowed: &[String]| {
+            let headers =
+                headers.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap())).collect();
+            check_origin(&headers, allowed).is_ok()
+        };
+        assert!(check(&[], &[]));
+        let own = [("origin", "http://localhost:8080"), ("host", "localhost:8080")];
+        let other = [("origin", "https://evil.example"), ("host", "localhost:8080")];
+        assert!(check(&own, &[]));
+        assert!(!check(&other, &[]));
+        assert!(check(&other, &["https://evil.example/".to_owned()]));
+        assert!(check(&[("origin", "https://behind.proxy"), ("sec-fetch-site", "same-origin")], &[]));
+        assert!(!check(&[own[0], own[1], ("sec-fetch-site", "same-site")], &[]));
     }
 }

@@ -134,7 +134,7 @@ impl Operation {
 
 pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = highlights(schemas);
-    for family in [documents, exa, openai, tei, rerank, cohere, vllm, llama_cpp, opensearch, server] {
+    for family in [documents, exa, openai, tei, rerank, cohere, vllm, llama_cpp, opensearch, mcp, server] {
         operations.extend(family(schemas));
     }
     operations
@@ -172,12 +172,12 @@ fn highlights(schemas: &mut Schemas) -> Vec<Operation> {
                  `highlights`, the JSON; `vectors`, the vectors of the highlights as bytes, in the order of the JSON; and \
                  `queries`, the vectors of the queries. The `x-embedding` headers of a part describe its vectors. After \
                  `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it. A form has PDFs, \
-                 DOCX and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
+                 DOCX, EPUBs and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
             )
             .reads(schemas.request::<HighlightsRequest>(), example)
             .reads_form(&request, &files)
             .writes(200, "Highlights, page by page.", content)
-            .fails(&[404, 501]),
+            .fails(&[403, 404, 501]),
         Operation::new("post", "/render", "render", "highlights", "Show a page of a PDF as an image")
             .described(
                 "The header `x-page-area` has the left, bottom, right and top of what the image shows, in the points of \
@@ -185,7 +185,7 @@ fn highlights(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .reads_form(&schemas.request::<RenderRequest>(), &file)
             .writes(200, "The page.", vec![(PNG, json!({"type": "string", "contentMediaType": PNG}))])
-            .fails(&[501]),
+            .fails(&[403, 501]),
     ]
 }
 
@@ -523,6 +523,30 @@ fn opensearch(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .reads(schemas.request::<SemanticHighlighterRequest>(), pair)
             .writes_json("The highlights.", schemas.answer::<SemanticHighlights>()),
+    ]
+}
+
+fn mcp(_: &mut Schemas) -> Vec<Operation> {
+    let message = |description| json!({"type": "object", "description": description});
+    let example = json!({
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "highlights",
+            "arguments": {"query": "How is bread made?", "texts": ["The moon is white. Bread is baked from flour."]},
+        },
+    });
+    vec![
+        Operation::new("post", "/mcp", "mcp", "mcp", "Answer an agent")
+            .described(
+                "Streamable HTTP without sessions. The tools are `highlights`, and `search` and `fetch` over the stored \
+                 documents; `tools/list` describes them. What an agent can correct is a result with `isError`.",
+            )
+            .reads(message("A JSON-RPC request or notification."), example)
+            .writes_json("The JSON-RPC response.", message("A JSON-RPC response."))
+            .writes(202, "The notification is accepted.", Vec::new())
+            .fails(&[403, 404]),
     ]
 }
 

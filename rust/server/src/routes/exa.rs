@@ -7,9 +7,10 @@
 
 mod answer;
 mod contents;
-mod passages;
+pub(super) mod named;
+pub(super) mod passages;
 mod request;
-mod search;
+pub(super) mod search;
 mod shortlist;
 mod upstream;
 

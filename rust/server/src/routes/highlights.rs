@@ -3,7 +3,7 @@
 //! All pages of a request are one call of the engine, because they may share a budget. So with `Accept: application/x-ndjson`
 //! the lines, one for each list of passages and a last one for the rest, begin when the call has ended; a client can then read one
 //! page's answer after the other. With `return_vectors` and `Accept: multipart/form-data`, the vectors follow the JSON as bytes
-//! (`vectors`). A form has PDFs, DOCX and texts as files (`uploads`).
+//! (`vectors`). A form has PDFs, DOCX, EPUBs and texts as files (`uploads`).
 
 mod blocks;
 mod marks;
@@ -39,6 +39,7 @@ use crate::app::App;
 use crate::http::admission::{Admitted, Input, Reply, compute};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
+use crate::http::host_check::check_origin;
 use crate::http::negotiation;
 use crate::openapi::limits::MAX_QUERIES;
 use crate::routes::offsets::{Offsets, Positions};
@@ -71,7 +72,7 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
 
 /// Highlights of the files of a form. The work has two turns; no turn is held while processes read the files.
 async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure> {
-    form::check_origin(request.headers(), &app.settings.cors_origin)?;
+    check_origin(request.headers(), &app.settings.cors_origin)?;
     let mut admitted = Admitted::new(app, request).await?;
     let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
     let (asked, names, parsings) = admitted
@@ -450,7 +451,10 @@ fn lines<'call>(
 }
 
 /// Looks up every offset of the answers, once for each page.
-fn places<'call>(sources: &[&'call str], answers: &'call Answers) -> Vec<(Positions<'call>, Option<Positions<'call>>)> {
+pub(super) fn places<'call>(
+    sources: &[&'call str],
+    answers: &'call Answers,
+) -> Vec<(Positions<'call>, Option<Positions<'call>>)> {
     let mut wanted: Vec<(Vec<usize>, Vec<usize>)> = vec![Default::default(); sources.len()];
     for (row, page) in answers.pages.iter().enumerate() {
         let (of_text, of_source) = &mut wanted[place(*page)];
@@ -477,17 +481,17 @@ fn matches_of(answers: &Answers, row: usize) -> std::ops::Range<usize> {
     (if row == 0 { 0 } else { end(row - 1) })..end(row)
 }
 
-fn pair(spans: &[i64], row: usize) -> [usize; 2] {
+pub(super) fn pair(spans: &[i64], row: usize) -> [usize; 2] {
     [place(spans[2 * row]), place(spans[2 * row + 1])]
 }
 
 /// A column's value, which counts something in memory.
-fn place(value: i64) -> usize {
+pub(super) fn place(value: i64) -> usize {
     usize::try_from(value).unwrap_or_default()
 }
 
 /// Whether any of these scores is that of an answer.
-fn is_answered(scores: &[f32]) -> bool {
+pub(super) fn is_answered(scores: &[f32]) -> bool {
     scores.iter().any(|score| *score >= ANSWERED)
 }
 

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::http::admission::{Admitted, Reply};
 use crate::http::failure::{Cause, Failure};
-use crate::uploads::form::{Form, check_origin, is_form};
+use crate::http::host_check::check_origin;
+use crate::uploads::form::{Form, is_form};
 
 pub(crate) const PNG: &str = "image/png";
 

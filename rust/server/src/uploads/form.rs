@@ -29,22 +29,6 @@ pub(crate) fn is_form(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case(FORM)
 }
 
-/// Browsers let any site send a form without asking the server (CORS), so forms of other origins are refused.
-pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), Failure> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let Some(origin) = text(header::ORIGIN.as_str()) else { return Ok(()) };
-    let is_own = match text("sec-fetch-site") {
-        Some(site) => matches!(site, "same-origin" | "none"),
-        None => origin.split_once("://").is_some_and(|(_, host)| Some(host) == text(header::HOST.as_str())),
-    };
-    if is_own || allowed.iter().any(|known| known == "*" || known.trim_end_matches('/') == origin) {
-        return Ok(());
-    }
-    let message =
-        format!("forms of other sites are refused; start the server with --cors-origin {origin} to allow this one");
-    Err(Failure::new(Cause::UnsupportedMediaType, message))
-}
-
 impl Form {
     /// Reads a body: a part `request`, parts `file`, and a `password`.
     pub(crate) fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, Failure> {
@@ -119,22 +103,5 @@ mod tests {
         for (parts, field) in [(&[("request", "{}")][..], "file"), (&[("fiel", "a"), ("file", "b")], "fiel")] {
             assert_eq!(form(parts).err().and_then(|failure| failure.field).as_deref(), Some(field));
         }
-    }
-
-    #[test]
-    fn forms_of_other_origins_are_refused() {
-        let check = |headers: &[(&'static str, &str)], allowed: &[String]| {
-            let headers =
-                headers.iter().map(|(name, value)| ((*name).parse().unwrap(), value.parse().unwrap())).collect();
-            check_origin(&headers, allowed).is_ok()
-        };
-        assert!(check(&[], &[]));
-        let own = [("origin", "http://localhost:8080"), ("host", "localhost:8080")];
-        let other = [("origin", "https://evil.example"), ("host", "localhost:8080")];
-        assert!(check(&own, &[]));
-        assert!(!check(&other, &[]));
-        assert!(check(&other, &["https://evil.example/".to_owned()]));
-        assert!(check(&[("origin", "https://behind.proxy"), ("sec-fetch-site", "same-origin")], &[]));
-        assert!(!check(&[own[0], own[1], ("sec-fetch-site", "same-site")], &[]));
     }
 }

@@ -1,4 +1,4 @@
-//! The parser: runs a process for each uploaded PDF or DOCX, and keeps what it read.
+//! The parser: runs a process for each uploaded PDF, DOCX or EPUB, and keeps what it read.
 //!
 //! A process gets the file on standard input, below a line of settings, and answers on standard output: a line of JSON, then
 //! bytes. It ends at the request's deadline, and when the client disconnects. Documents that were read lately stay in memory,
@@ -57,6 +57,7 @@ pub(crate) struct Parser {
 pub(crate) enum FileKind {
     Pdf,
     Docx,
+    Epub,
     Text,
 }
 
@@ -125,8 +126,8 @@ impl Parser {
         let key = hash.finalize().into();
         let known = match kind {
             FileKind::Text => Some(Arc::new(read_text(&field, &content)?)),
-            FileKind::Pdf | FileKind::Docx if self.command.is_empty() => return Err(not_installed(&field)),
-            FileKind::Pdf | FileKind::Docx => self.cache().documents.get(&key).cloned(),
+            _ if self.command.is_empty() => return Err(not_installed(&field)),
+            FileKind::Pdf | FileKind::Docx | FileKind::Epub => self.cache().documents.get(&key).cloned(),
         };
         Ok(Parsing { field, kind, content, password: password.map(str::to_owned), key, known })
     }
@@ -192,7 +193,7 @@ impl Parser {
             let internal = |error: &str| Failure::new(Cause::Core(ErrorKind::Internal), format!("the parser: {error}"));
             let _place = self.places.acquire().await.map_err(|error| internal(&error.to_string()))?;
             let mut settings = json!({
-                "format": if parsing.kind == FileKind::Pdf { "pdf" } else { "docx" },
+                "format": parsing.kind.name().to_lowercase(),
                 "password": parsing.password,
                 "max_pages": self.max_pages,
                 "max_chars": self.max_chars,
@@ -252,7 +253,11 @@ impl Parser {
 
     /// Why a file cannot be read, and what would help.
     fn failure(&self, parsing: &Parsing, error: &str, detail: &str) -> Failure {
-        let shown = if parsing.kind == FileKind::Pdf { "PDF" } else { "DOCX" };
+        let shown = parsing.kind.name();
+        if error == "encrypted" && parsing.kind == FileKind::Epub {
+            let message = "it is an encrypted EPUB, which only the reader of its publisher opens";
+            return Failure::of_field(Cause::Unprocessable, parsing.field.clone(), message);
+        }
         if error == "encrypted" {
             let advice = if parsing.password.is_none() {
                 "send its password as the part password"
@@ -300,8 +305,25 @@ impl FileKind {
             return Self::Pdf;
         }
         // An archive has the names of its files as they are.
-        let is_docx = content.starts_with(b"PK\x03\x04") && has(content, b"word/document.xml");
-        if is_docx { Self::Docx } else { Self::Text }
+        if !content.starts_with(b"PK\x03\x04") {
+            return Self::Text;
+        }
+        if has(content, b"word/document.xml") {
+            Self::Docx
+        } else if has(content, b"META-INF/container.xml") {
+            Self::Epub
+        } else {
+            Self::Text
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Pdf => "PDF",
+            Self::Docx => "DOCX",
+            Self::Epub => "EPUB",
+            Self::Text => "text",
+        }
     }
 }
 
@@ -309,14 +331,15 @@ impl FileKind {
 fn read_text(field: &str, content: &[u8]) -> Result<ParsedUpload, Failure> {
     let text = decode_text(content);
     if text.contains('\0') {
-        let message = "it is neither a PDF nor a DOCX nor a text";
+        let message = "it is neither a PDF nor a DOCX nor an EPUB nor a text";
         return Err(Failure::of_field(Cause::Unprocessable, field, message));
     }
     Ok(ParsedUpload { text, ..ParsedUpload::default() })
 }
 
 fn not_installed(field: &str) -> Failure {
-    let message = "this server cannot read PDF and DOCX; install its libraries: pip install \"pullquote[documents]\"";
+    let message =
+        "this server cannot read PDF, DOCX and EPUB; install its libraries: pip install \"pullquote[documents]\"";
     Failure::of_field(Cause::NotImplemented, field, message)
 }
 
@@ -367,6 +390,7 @@ mod tests {
     fn kind_of_a_file_is_known_by_its_bytes() {
         assert_eq!(FileKind::of(b"\n%PDF-1.7"), FileKind::Pdf);
         assert_eq!(FileKind::of(b"PK\x03\x04.....word/document.xml"), FileKind::Docx);
+        assert_eq!(FileKind::of(b"PK\x03\x04.....META-INF/container.xml"), FileKind::Epub);
         assert_eq!(FileKind::of(b"PK\x03\x04.....xl/workbook.xml"), FileKind::Text);
         assert_eq!(FileKind::of(b"# A page"), FileKind::Text);
         assert_eq!(FileKind::of(b""), FileKind::Text);

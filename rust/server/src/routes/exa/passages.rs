@@ -18,14 +18,14 @@ use crate::routes::offsets::Positions;
 const BEGINNING: usize = 300;
 
 /// A page to find passages in.
-pub(super) struct ExaPage<'call> {
+pub(in crate::routes) struct ExaPage<'call> {
     /// The client's name for it.
     pub(super) name: &'call str,
     /// The one that came with it.
-    pub(super) title: Option<&'call str>,
-    pub(super) source: &'call str,
+    pub(in crate::routes) title: Option<&'call str>,
+    pub(in crate::routes) source: &'call str,
     /// The text of `source`, in which offsets count.
-    pub(super) document: Document<'call>,
+    pub(in crate::routes) document: Document<'call>,
 }
 
 /// The passages of a page, the best first.

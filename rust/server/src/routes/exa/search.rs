@@ -98,23 +98,8 @@ impl Search {
 
 fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
     let search = Search::read(input)?;
-    let size = app.store.size();
-    let is_small = size.documents <= app.settings.max_documents && size.bytes <= MAX_EXACT_BYTES;
-    // Documents in a file become copies of them.
-    let _memory = app.admission.bodies.reserve(if is_small { app.store.bytes_to_read() } else { 0 })?;
-    let (all, listed);
-    let (pages, scores, mut work): (Vec<ExaPage>, Vec<f32>, Work) = if is_small {
-        all = app.store.all()?;
-        let pages = all.iter().map(|(id, stored)| page(id, stored)).collect();
-        let (ranked, work) = ranked(app, input, pages, &search)?;
-        let (pages, scores) = ranked.into_iter().unzip();
-        (pages, scores, work)
-    } else {
-        let work;
-        (listed, work) = shortlist(app, input, &search.query, search.num_results)?;
-        let pages = listed.iter().map(|found: &Found| page(&found.id, &found.stored)).collect();
-        (pages, listed.iter().map(|found| found.score).collect(), work)
-    };
+    let (listed, mut work) = find(app, input, &search.query, search.num_results)?;
+    let pages: Vec<ExaPage> = listed.iter().map(|found| page(&found.id, &found.stored)).collect();
     let mut warned = warnings(&search.rest, "", &QUIET);
     warned.extend(search.wanted.warnings(PLACE));
     let mut found: Vec<Option<Passages>> = Vec::new();
@@ -127,9 +112,9 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
         add(&mut work, &more);
     }
     found.resize_with(pages.len(), || None);
-    let results = pages.iter().zip(scores).zip(found);
+    let results = pages.iter().zip(&listed).zip(found);
     let results: Vec<ExaResult> = results
-        .map(|((page, score), found)| ExaResult::new(page, page.name, found, Some(score), &search.wanted))
+        .map(|((page, listed), found)| ExaResult::new(page, page.name, found, Some(listed.score), &search.wanted))
         .collect();
     let answer = ExaAnswer {
         request_id: id,
@@ -147,20 +132,28 @@ fn page<'call>(id: &'call str, stored: &'call Stored) -> ExaPage<'call> {
     ExaPage::new(id, stored.title.as_deref(), &stored.text, Format::Text)
 }
 
-/// The best pages, each with the score of its best passage; ties are in the order of ids.
-fn ranked<'call>(
+/// The best stored documents for a query, each with the score of its best passage; ties are in the order of ids.
+pub(in crate::routes) fn find(
     app: &App,
     input: &Input,
-    pages: Vec<ExaPage<'call>>,
-    search: &Search,
-) -> Result<(Vec<(ExaPage<'call>, f32)>, Work), Failure> {
-    let best = HighlightOptions::one();
-    let (found, work) = passages::find(app, input, &pages, &best, Some(&search.query))?;
+    query: &str,
+    most: usize,
+) -> Result<(Vec<Found>, Work), Failure> {
+    let size = app.store.size();
+    if size.documents > app.settings.max_documents || size.bytes > MAX_EXACT_BYTES {
+        return shortlist(app, input, query, most);
+    }
+    // Documents in a file become copies of them.
+    let _memory = app.admission.bodies.reserve(app.store.bytes_to_read())?;
+    let all = app.store.all()?;
+    let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
+    let (passages, work) = passages::find(app, input, &pages, &HighlightOptions::one(), Some(query))?;
     let score = |passages: &Passages| passages.spans.first().map(|span| span.score);
-    let mut ranked: Vec<(ExaPage, f32)> =
-        pages.into_iter().zip(&found).filter_map(|(page, found)| Some((page, score(found)?))).collect();
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    ranked.truncate(search.num_results);
+    let scores: Vec<Option<f32>> = passages.iter().map(score).collect();
+    let found = |((id, stored), score): ((String, Arc<Stored>), Option<f32>)| Some(Found { id, stored, score: score? });
+    let mut ranked: Vec<Found> = all.into_iter().zip(scores).filter_map(found).collect();
+    ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
+    ranked.truncate(most);
     Ok((ranked, work))
 }
 

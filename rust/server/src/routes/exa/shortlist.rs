@@ -23,10 +23,10 @@ const MIN_CANDIDATES: usize = 20;
 const PASSAGES: usize = 2;
 const SENTENCES: usize = 3;
 
-/// A document with its id, and the cosine of its best passage from 0.
-pub(super) struct Found {
-    pub(super) id: String,
-    pub(super) stored: Arc<Stored>,
+/// A document with its id, and the score of its best passage: here its cosine from 0.
+pub(in crate::routes) struct Found {
+    pub(in crate::routes) id: String,
+    pub(in crate::routes) stored: Arc<Stored>,
     pub(super) score: f32,
 }
 

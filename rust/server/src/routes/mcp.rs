@@ -1,0 +1,241 @@
+//! `POST /mcp`: the Model Context Protocol over streamable HTTP, by its official SDK, for agents.
+//!
+//! The tools are those of `pullquote mcp` (`python/pullquote/mcp.py`, which describes them in the same words), over this server's
+//! stored documents. Every request stands alone: there are no sessions, and each answer is one JSON document.
+//!
+//! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first, and a tool's work
+//! waits for its turn: the SDK carries the request's [`Exchange`] to the tool and back.
+
+mod highlights;
+mod stored;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::post;
+use http_body_util::{BodyExt, Collected, Full};
+use pullquote_core::engine::Work;
+use pullquote_core::error::ErrorKind;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+
+use self::highlights::{Answer, HighlightsArguments, highlights};
+use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
+use crate::app::App;
+use crate::http::admission::{Admitted, Reply};
+use crate::http::body::check_content_type;
+use crate::http::failure::{Cause, Failure};
+use crate::http::host_check::check_origin;
+use crate::settings::Settings;
+
+const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read as a whole: `highlights` returns the passages that \
+    answer a question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in \
+    one call.";
+
+/// What the SDK requires of `Accept`, although every answer here is JSON.
+const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+pub(crate) type McpService = StreamableHttpService<Tools, NeverSessionManager>;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/mcp", post(exchange))
+}
+
+/// The SDK's side, for a server with these settings.
+pub(crate) fn service(settings: &Settings) -> McpService {
+    let tools = Tools(tools(settings.fetch).into());
+    // The middleware checks hosts, the route checks origins, and the body is within its limit before the SDK sees it.
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(usize::MAX);
+    StreamableHttpService::new(move || Ok(tools.clone()), Arc::default(), config)
+}
+
+fn tools(fetches: bool) -> Vec<Tool> {
+    let tool = |name, title, description, open| {
+        let annotations = ToolAnnotations::new().read_only(true).open_world(open);
+        Tool::new(name, description, Arc::default()).with_title(title).with_annotations(annotations)
+    };
+    let description = "Find the passages that answer a question, word for word, in texts, files and web pages: much less to read \
+                       than all.";
+    let mut find = tool("highlights", "Find passages", description, fetches)
+        .with_input_schema::<HighlightsArguments>()
+        .with_output_schema::<Answer>();
+    if !fetches && let Some(Value::Object(properties)) = Arc::make_mut(&mut find.input_schema).get_mut("properties") {
+        properties.remove("urls");
+    }
+    let description =
+        "Search the stored documents; `fetch` reads one of the results, and `highlights` finds passages in texts.";
+    let search = tool("search", "Search stored documents", description, false)
+        .with_input_schema::<SearchArguments>()
+        .with_output_schema::<SearchResults>();
+    let fetch = tool("fetch", "Read a stored document", "Read a stored document as a whole.", false)
+        .with_input_schema::<FetchArguments>()
+        .with_output_schema::<Page>();
+    vec![find, search, fetch]
+}
+
+/// A request while the SDK has it. The tool takes it, and returns it with the result.
+#[derive(Clone)]
+struct Exchange {
+    app: Arc<App>,
+    state: Arc<Mutex<ExchangeState>>,
+}
+
+struct ExchangeState {
+    /// `None` while a tool works.
+    admitted: Option<Admitted>,
+    work: Work,
+    /// Of the server itself, for its log; all others are results that the agent reads.
+    failure: Option<Failure>,
+}
+
+impl Exchange {
+    fn new(app: &Arc<App>, admitted: Admitted) -> Self {
+        let state = ExchangeState { admitted: Some(admitted), work: Work::default(), failure: None };
+        Self { app: Arc::clone(app), state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ExchangeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn exchange(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    check_origin(request.headers(), &app.settings.cors_origin)?;
+    check_content_type(request.headers())?;
+    let (mut parts, body) = request.into_parts();
+    let admitted = Admitted::new(&app, Request::from_parts(parts.clone(), body)).await?;
+    let body = Full::new(admitted.body());
+    let exchange = Exchange::new(&app, admitted);
+    parts.headers.insert(header::ACCEPT, ACCEPTED);
+    parts.extensions.insert(exchange.clone());
+    let mut handled = pin!(app.mcp.handle(Request::from_parts(parts, body)));
+    // The SDK parses the body and writes the answer in here, which takes long for large ones.
+    let response = poll_fn(|context| tokio::task::block_in_place(|| handled.as_mut().poll(context))).await;
+    let (admitted, work, failure) = {
+        let mut state = exchange.state();
+        (state.admitted.take(), state.work, state.failure.take())
+    };
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let (head, body) = response.into_parts();
+    if !head.status.is_success() && !head.headers.contains_key(header::CONTENT_TYPE) {
+        return Err(refused(head.status, body).await);
+    }
+    let admitted = admitted.ok_or_else(|| internal("the tool did not return its request"))?;
+    Ok(admitted.respond(Reply { status: head.status, ..Reply::new("application/json", Body::new(body), work) }))
+}
+
+/// What the SDK refuses in plain text: a body that is no message, or an unknown version of the protocol.
+async fn refused(status: StatusCode, body: impl hyper::body::Body<Data = Bytes>) -> Failure {
+    let text = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let cause = if status.is_server_error() { Cause::Core(ErrorKind::Internal) } else { Cause::Malformed };
+    Failure::new(cause, format!("this is no request of the Model Context Protocol: {text}"))
+}
+
+fn internal(message: &str) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::Internal), message)
+}
+
+/// The tools, as the SDK calls them.
+#[derive(Clone)]
+pub(crate) struct Tools(Arc<[Tool]>);
+
+impl ServerHandler for Tools {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("pullquote", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.0.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.0.to_vec()))
+    }
+
+    async fn call_tool(
+        &self,
+        call: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let unknown = || ErrorData::internal_error("the request is not the server's", None);
+        let parts = context.extensions.get::<Parts>().ok_or_else(unknown)?;
+        let exchange = parts.extensions.get::<Exchange>().cloned().ok_or_else(unknown)?;
+        let mut admitted = exchange.state().admitted.take().ok_or_else(unknown)?;
+        let arguments = Value::Object(call.arguments.unwrap_or_default());
+        let work = async {
+            let app = &exchange.app;
+            match call.name.as_ref() {
+                "highlights" => highlights(app, &mut admitted, arguments).await,
+                "search" => search(&mut admitted, arguments).await,
+                "fetch" => fetch(&mut admitted, arguments).await,
+                name => Err(Failure::new(Cause::Core(ErrorKind::NotFound), format!("Unknown tool: {name}"))),
+            }
+        };
+        let done = tokio::select! {
+            done = work => done,
+            // The client disconnected. Without its request, the work stops.
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the client disconnected", None)),
+        };
+        let mut state = exchange.state();
+        state.admitted = Some(admitted);
+        let result = match done {
+            Ok((result, work)) => {
+                state.work = work;
+                CallToolResult::structured(result)
+            }
+            Err(failure) if failure.is_internal() => {
+                state.failure = Some(failure);
+                return Err(ErrorData::internal_error("the server failed", None));
+            }
+            Err(failure) => CallToolResult::error(vec![ContentBlock::text(said(&failure))]),
+        };
+        Ok(result.into())
+    }
+}
+
+/// What the agent reads of a failure, so that it can correct its call.
+fn said(failure: &Failure) -> String {
+    match &failure.field {
+        Some(field) if !failure.message.starts_with(field.as_str()) => format!("{field}: {}", failure.message),
+        _ => failure.message.clone(),
+    }
+}
+
+/// A tool's result as the SDK takes it.
+fn result(result: &impl serde::Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(result).map_err(|error| crate::http::body::unfit(&error))
+}
+
+fn check_query(query: &str) -> Result<(), Failure> {
+    if query.trim().is_empty() {
+        return Err(Failure::of_field(Cause::Unprocessable, "query", "it is empty; ask a whole question"));
+    }
+    Ok(())
+}

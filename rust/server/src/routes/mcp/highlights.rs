@@ -1,0 +1,264 @@
+//! The tool `highlights`: the passages of texts and web pages that answer a query, all in one call of the engine.
+//!
+//! A request may name pages to fetch; its work then has several turns, and holds none while it waits.
+
+use std::borrow::Cow;
+
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{self, Answers, Pairing, Work};
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{check_query, result};
+use crate::app::App;
+use crate::http::admission::{Admitted, Input};
+use crate::http::body::parse_value;
+use crate::http::failure::{Cause, Failure};
+use crate::routes::exa::named::{self, NamedPage, check_names};
+use crate::routes::exa::passages::ExaPage;
+use crate::routes::highlights::{is_answered, pair, place, places};
+use crate::store::documents::{check_count, check_lengths};
+
+/// Beyond this, counting the tokens of all sources would take longer than finding the passages.
+const MAX_COUNTED_CHARS: usize = 2_000_000;
+
+const UNANSWERED: &str = "Nothing in these sources answers the query; passages, if any, are only the nearest ones.";
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct HighlightsArguments {
+    #[schemars(length(min = 1), description = "a whole question, in any language")]
+    query: String,
+    #[serde(default)]
+    #[schemars(description = "texts, Markdown or HTML, as they are")]
+    texts: Option<Vec<String>>,
+    /// `pullquote mcp --folder` has it.
+    #[serde(default)]
+    #[schemars(skip)]
+    files: Option<Vec<String>>,
+    #[serde(default)]
+    #[schemars(description = "addresses of web pages, which the server fetches")]
+    urls: Option<Vec<String>>,
+    #[serde(default = "most_tokens")]
+    #[schemars(range(min = 1), description = "maximum tokens of all passages together")]
+    max_tokens: i64,
+    #[serde(default = "most_passages")]
+    #[schemars(range(min = 1), description = "maximum passages")]
+    max_passages: i64,
+}
+
+const fn most_tokens() -> i64 {
+    2000
+}
+
+const fn most_passages() -> i64 {
+    10
+}
+
+/// The passages of all sources, best first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Answer {
+    #[schemars(
+        description = "false if nothing in the sources answers the query; the passages are then the nearest ones"
+    )]
+    answered: bool,
+    #[schemars(description = "that nothing answers the query, in words; else empty")]
+    note: &'static str,
+    passages: Vec<Passage>,
+    #[schemars(description = "whether the sources have more text than these passages")]
+    truncated: bool,
+    #[schemars(description = "tokens of all sources; null if they are too long to count")]
+    total_tokens: Option<usize>,
+    #[schemars(description = "sources that could not be read")]
+    failed: Vec<FailedSource>,
+}
+
+/// A passage, word for word.
+#[derive(Serialize, JsonSchema)]
+struct Passage {
+    text: String,
+    #[schemars(description = "file, address, or texts[number] of the call")]
+    source: String,
+    #[schemars(description = "first character in the source")]
+    start: usize,
+    #[schemars(description = "end, exclusive")]
+    end: usize,
+    #[schemars(description = "page of a PDF, from 1")]
+    page: Option<usize>,
+    #[schemars(description = "probability that the passage answers the query, 0 to 1")]
+    score: f64,
+    #[schemars(description = "the row above that names the columns, if the passage is rows of a table; else empty")]
+    header: String,
+}
+
+/// A source that could not be read.
+#[derive(Serialize, JsonSchema)]
+struct FailedSource {
+    source: String,
+    reason: String,
+}
+
+/// A text of the call, or a page.
+struct Source<'call> {
+    name: Cow<'call, str>,
+    title: Option<&'call str>,
+    text: &'call str,
+    format: Format,
+    /// `None` for a text of the call.
+    page: Option<&'call NamedPage>,
+}
+
+pub(super) async fn highlights(app: &App, admitted: &mut Admitted, arguments: Value) -> Result<(Value, Work), Failure> {
+    let mut asked: HighlightsArguments = parse_value(arguments)?;
+    let urls = asked.urls.take().unwrap_or_default();
+    check(app, &asked, &urls)?;
+    let mut pages = Vec::new();
+    if !urls.is_empty() {
+        let find = move |app: &App, _: &Input| urls.into_iter().map(|url| NamedPage::find(app, url, true)).collect();
+        pages = admitted.turn(find).await?;
+        pages = named::fetch(app, admitted, pages).await?;
+    }
+    admitted.turn(move |app, input| answer(app, input, &asked, pages)).await
+}
+
+fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {
+    let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+    check_query(&asked.query)?;
+    for (name, value) in [("max_tokens", asked.max_tokens), ("max_passages", asked.max_passages)] {
+        if value < 1 {
+            return refused(name, format!("it must be a whole number from 1, not {value}"));
+        }
+    }
+    if asked.files.as_ref().is_some_and(|files| !files.is_empty()) {
+        let message = "this server reads no files; pass their texts, or let the agent run: pullquote mcp --folder DIR";
+        return refused("files", message.to_owned());
+    }
+    if !urls.is_empty() {
+        if app.fetcher.is_none() {
+            return refused("urls", "this server fetches no pages; pullquote serve --fetch does".to_owned());
+        }
+        check_names(urls, "urls")?;
+    }
+    let texts = asked.texts.as_deref().unwrap_or_default();
+    if texts.is_empty() && urls.is_empty() {
+        let message = "there is nothing to read: pass texts, or another source of this tool";
+        return Err(Failure::new(Cause::Unprocessable, message));
+    }
+    check_count(texts.len() + urls.len(), "texts", app.settings.max_documents)?;
+    check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)
+}
+
+fn answer(
+    app: &App,
+    input: &Input,
+    asked: &HighlightsArguments,
+    mut named: Vec<NamedPage>,
+) -> Result<(Value, Work), Failure> {
+    for page in &mut named {
+        page.read(app);
+    }
+    let failed: Vec<FailedSource> = named.iter().filter_map(failed_source).collect();
+    let pages: Vec<(&NamedPage, ExaPage)> = named.iter().filter_map(|named| Some((named, named.page()?))).collect();
+    let texts = asked.texts.iter().flatten().enumerate().map(|(number, text)| Source {
+        name: format!("texts[{number}]").into(),
+        title: None,
+        text,
+        format: Format::Auto,
+        page: None,
+    });
+    let sources: Vec<Source> = texts.chain(pages.iter().map(|(named, page)| Source::of(named, page))).collect();
+    if sources.is_empty() {
+        let none = Answer {
+            answered: false,
+            note: UNANSWERED,
+            passages: Vec::new(),
+            truncated: false,
+            total_tokens: Some(0),
+            failed,
+        };
+        return Ok((result(&none)?, Work::default()));
+    }
+    let texts: Vec<&str> = sources.iter().map(|source| source.text).collect();
+    let formats: Vec<Format> = sources.iter().map(|source| source.format).collect();
+    let titles: Vec<Option<&str>> = sources.iter().map(|source| source.title).collect();
+    let queries = [asked.query.as_str()];
+    let request =
+        engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing: Pairing::All };
+    let options = Options {
+        max_total_highlights: Some(asked.max_passages),
+        max_total_tokens: Some(asked.max_tokens),
+        ..Options::default()
+    };
+    let call = input.call(None);
+    let answers = app.engine.highlights(&request, &options.question()?, &call)?;
+    let passages = passages(&sources, &texts, &answers);
+    let read: Vec<&str> =
+        texts.iter().zip(&answers.texts).map(|(source, text)| text.as_deref().unwrap_or(source)).collect();
+    let is_answered = is_answered(&answers.scores);
+    let answer = Answer {
+        answered: is_answered,
+        note: if is_answered { "" } else { UNANSWERED },
+        truncated: passages.iter().map(|passage| passage.text.len()).sum::<usize>()
+            < read.iter().map(|text| text.trim().len()).sum(),
+        passages,
+        total_tokens: total_tokens(app, &read, &call)?,
+        failed,
+    };
+    Ok((result(&answer)?, answers.work))
+}
+
+impl<'call> Source<'call> {
+    fn of(named: &'call NamedPage, page: &ExaPage<'call>) -> Self {
+        Self {
+            name: named.name.as_str().into(),
+            title: page.title,
+            text: page.source,
+            format: page.document.format(),
+            page: Some(named),
+        }
+    }
+}
+
+fn failed_source(page: &NamedPage) -> Option<FailedSource> {
+    let (.., reason) = page.unfetched()?.row();
+    Some(FailedSource { source: page.name.clone(), reason: reason.into_owned() })
+}
+
+/// The passages of all sources, best first; ties are in the order of position.
+fn passages(sources: &[Source], texts: &[&str], answers: &Answers) -> Vec<Passage> {
+    let mut rows: Vec<usize> = (0..answers.scores.len()).collect();
+    rows.sort_by(|a, b| answers.scores[*b].total_cmp(&answers.scores[*a]));
+    let places = places(texts, answers);
+    let passage = |row: usize| {
+        let index = place(answers.pages[row]);
+        let (source, (of_text, _)) = (&sources[index], &places[index]);
+        let [first, last] = pair(&answers.spans, row);
+        let [names, names_end] = pair(&answers.headers, row);
+        // An agent has the source of its own texts; of a page it can read the text only.
+        let [start, end] = if source.page.is_some() { [first, last] } else { pair(&answers.sources, row) };
+        let document = source.page.and_then(NamedPage::document);
+        Passage {
+            text: of_text.between(first, last).to_owned(),
+            source: source.name.to_string(),
+            start,
+            end,
+            page: document.and_then(|document| document.page_number(first)),
+            score: (f64::from(answers.scores[row]) * 1e4).round() / 1e4,
+            header: of_text.between(names, names_end).to_owned(),
+        }
+    };
+    rows.into_iter().map(passage).collect()
+}
+
+fn total_tokens(app: &App, texts: &[&str], call: &Call) -> Result<Option<usize>, Failure> {
+    if texts.iter().map(|text| text.chars().count()).sum::<usize>() > MAX_COUNTED_CHARS {
+        return Ok(None);
+    }
+    let count = |text: &&str| {
+        call.check()?;
+        app.engine.tokens().count(text)
+    };
+    Ok(Some(texts.iter().map(count).sum::<Result<usize, _>>()?))
+}
