@@ -84,7 +84,7 @@ fn every_character_of_words_has_the_tokenizers_ids() {
         let is_letter = |c: &char| c.is_alphanumeric() || *c < '\u{100}' || ('\u{2000}'..'\u{3100}').contains(c);
         let letters: Vec<char> = ('\0'..=char::MAX).filter(is_letter).collect();
         for letters in letters.chunks(500) {
-            let text: String = letters.iter().map(|c| format!("cat{c}in {c} Cat{c} the ")).collect();
+            let text = letters.iter().fold(String::new(), |text, c| text + &format!("cat{c}in {c} Cat{c} the "));
             let alone = tokens.text(&text, Role::Query).unwrap().0;
             let found = tokens.of_units(&text, &[ByteSpan { start: 0, end: text.len() }], &|| Ok(())).unwrap();
             assert_eq!(found[0], alone[1..alone.len() - 1], "{text:?}");
@@ -92,9 +92,10 @@ fn every_character_of_words_has_the_tokenizers_ids() {
             let texts = [text.as_str(), "[SEP]"];
             let known = |texts: &[&str], tokens_in_all: usize| {
                 let each = tokens.characters_per_token(texts.len(), 1, |index| texts[index]).unwrap();
-                (f64::from(each) * tokens_in_all as f64).round() as usize
+                f64::from(each) * f64::from(u32::try_from(tokens_in_all).unwrap())
             };
-            assert_eq!(known(&texts[..1], found[0].len()) + 5, known(&texts, found[0].len() + 1), "{text:?}");
+            let added = known(&texts, found[0].len() + 1) - known(&texts[..1], found[0].len());
+            assert!((added - 5.0).abs() < 0.1, "{added} {text:?}");
         }
     }
 }
