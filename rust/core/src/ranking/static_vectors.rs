@@ -97,7 +97,7 @@ impl StaticVectors {
         let product = |code: u8, first: f32, second: f32| value(code & 15) * first + value(code >> 4) * second;
         // Independent sums become one vector register; a single sum would wait for each addition.
         let mut sums = [0.0; LANES];
-        // The last value of an odd dimension has none beside it.
+        // The first half of an odd dimension has one value more.
         let ((codes, last_code), (first, last)) = (codes.split_at(second.len()), first.split_at(second.len()));
         let (code_chunks, code_rest) = codes.as_chunks::<LANES>();
         let (first_chunks, first_rest) = first.as_chunks::<LANES>();
