@@ -75,7 +75,7 @@ class Highlighter(EngineHandle):
     - `devices`: ``"auto"`` (every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU), ``"cpu"``, or a
       list such as ``["cuda:0", "cuda:1"]``. ``["cpu:0", "cpu:1"]`` are logical devices that share the cores.
     - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"``. ``"auto"`` is float16 on CUDA. On
-      a CPU it is int8 for the embedded model; others are in bfloat16 if the processor has instructions for it, else in float32.
+      a CPU with AVX2 it is int8 for the embedded model. Else it is bfloat16 if the processor has instructions for it, or float32.
       int8 is for CPUs only, and the fastest there. Cosine of its vectors with float32's over 3,027 windows: at least 0.995
       (bfloat16: 0.9998).
     - `threads`: maximum threads for text, and as many for a CPU device. `None` is one for each core that this process may use (by
