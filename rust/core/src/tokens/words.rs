@@ -32,7 +32,7 @@ pub(super) struct WordIds<'page> {
 #[derive(Clone)]
 struct Word {
     ids: Range<u32>,
-    /// The characters of known tokens, white space not counted; `None` until they are asked of the tokenizer.
+    /// The characters of known tokens, white space not counted. `None` if the tokenizer has to count them and has not yet.
     characters: Option<usize>,
 }
 
@@ -67,8 +67,8 @@ impl Tokens {
         let known: Mutex<Vec<WordIds>> = Mutex::default();
         let ids = text_pool::map(&groups, |group| {
             check()?;
-            let reused = known.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(mut words) = reused.or_else(|| WordIds::new(self)).filter(|_| by_word) else {
+            let reused = || known.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut words) = by_word.then(|| reused().or_else(|| WordIds::new(self))).flatten() else {
                 return group.iter().map(|text| self.ids(text)).collect();
             };
             let ids = group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>()?;
