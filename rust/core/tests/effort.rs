@@ -124,6 +124,21 @@ fn pages_are_not_searched_for_low_scores() {
 }
 
 #[test]
+fn if_one_of_several_pages_answers_the_others_have_a_preview_only() {
+    let (page, foreign) = (long_page(400, 0), "Le pain est sur la lune. Il fait beau. ".repeat(150));
+    let engine = engine(0);
+    let scored =
+        |pages: &[&str], effort: Effort| highlight(&engine, &[QUERY], pages, Pairing::All, effort).windows_scored;
+    let alone = scored(&[&page], Effort::Auto)[0];
+    assert_eq!(scored(&[&foreign, &foreign, &page, &foreign], Effort::Auto), [4 + 2, 4 + 2, alone, 4 + 2]);
+    assert_eq!(scored(&[&foreign, &page, &foreign], Effort::Auto), [12 + 12, alone, 12 + 12]);
+    let unanswered = scored(&[foreign.as_str(); 4], Effort::Auto);
+    assert!(unanswered.iter().all(|scored| *scored >= 12 + 12), "{unanswered:?}");
+    let full = highlight(&engine, &[QUERY], &[&foreign, &page, &foreign, &foreign], Pairing::All, Effort::Full);
+    assert_eq!(full.windows_scored, full.windows);
+}
+
+#[test]
 fn effort_fast_skips_pages_without_the_words_if_another_has_them() {
     let (with, without) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
     let engine = engine(0);

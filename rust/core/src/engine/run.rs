@@ -18,7 +18,7 @@ use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
 use super::{Answers, Effort, Pairing, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
-use crate::ranking::candidates::{first_round, second_round, take_samples};
+use crate::ranking::candidates::{complete_first_round, first_round, second_round};
 use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
 use crate::ranking::probability::{Calibration, CosineScale, PAIRS};
 use crate::ranking::selection::WindowSelection;
@@ -59,6 +59,9 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
         rank(&mut context, &mut comparison);
     } else {
         score_candidates(&mut context, &mut comparison).await?;
+        if extend_previews(&mut context, &mut comparison) {
+            score_candidates(&mut context, &mut comparison).await?;
+        }
         if expand_candidates(&mut context, &mut comparison) {
             score_candidates(&mut context, &mut comparison).await?;
             rank(&mut context, &mut comparison);
@@ -190,9 +193,7 @@ fn all_evidence<'page, 'document>(
             take_shortlist(&mut query, count);
         }
         if question.effort != Effort::Instant {
-            take_samples(&mut query);
-            let selections = first_round(&query, &question.candidate_limits());
-            query.pages.iter_mut().zip(selections).for_each(|(evidence, selection)| evidence.selection = selection);
+            first_round(&mut query, &question.candidate_limits());
         }
         query
     });
@@ -206,6 +207,23 @@ fn rank(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) {
     let began = Instant::now();
     comparison.all_evidence.iter_mut().for_each(QueryEvidence::rank);
     context.record(Stage::Choose, began);
+}
+
+/// Selects the rest of the first round, where pages have a preview. Returns whether there is any.
+fn extend_previews(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) -> bool {
+    let is_previewed = |query: &QueryEvidence| query.pages.iter().any(|evidence| evidence.is_previewed);
+    if !comparison.all_evidence.iter().any(is_previewed) {
+        return false;
+    }
+    rank(context, comparison);
+    let began = Instant::now();
+    let limits = context.question.candidate_limits();
+    let mut has_more = false;
+    for query in comparison.all_evidence.iter_mut().filter(|query| is_previewed(query)) {
+        has_more |= complete_first_round(query, &limits);
+    }
+    context.record(Stage::Choose, began);
+    has_more
 }
 
 /// Selects the windows of the second round, from the scores of the first. Returns whether there are any.

@@ -4,7 +4,10 @@
 //! ([`super::prediction`]). The first round encodes the windows around the units that are best by that, and a small sample
 //! of the others, which corrects the prediction for this page and query. The second round encodes the windows that would
 //! be among the best passages if their cosines were [`DEVIATIONS`] above the corrected prediction. All others count as
-//! predicted. The scale of cosines comes from the same windows for every effort.
+//! predicted. The scale of cosines comes from the same windows for every effort, but for pages that have a preview only.
+//!
+//! Where several pages compete, most of them say nothing about the query. So the first round begins with a preview of each
+//! page, a few of its windows. If one of the pages seems to answer, those that seem far behind it get no more of the round.
 //!
 //! This is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds and a bound that is likely instead of
 //! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound wider; on
@@ -17,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{PageEvidence, QueryEvidence};
-use super::probability::{ANSWERED, logit};
+use super::probability::logit;
 use super::relevance::Scale;
 use super::selection::{CosineSample, WindowSelection};
 
@@ -57,6 +60,11 @@ const CANDIDATES_PER_BUDGET: f64 = 1.5;
 /// Sampled windows of other text, and their number on pages where words match poorly.
 const SAMPLE_WINDOWS: usize = 6;
 const POOR_SAMPLE_WINDOWS: usize = 12;
+/// Pages of a query from which on each has a preview.
+const PREVIEWED_PAGES: usize = 4;
+/// A preview's windows: selected by prediction, and sampled.
+const PREVIEW_CANDIDATES: usize = 4;
+const PREVIEW_SAMPLE_WINDOWS: usize = 2;
 /// How far above its prediction the cosine of a window may lie, in standard deviations, and on pages where words match
 /// poorly.
 const DEVIATIONS: f64 = 0.5;
@@ -67,20 +75,20 @@ const POOR_COVERAGE: f32 = 0.3;
 const DEFAULT_PASSAGES: usize = 3;
 /// The page is searched further only for passages whose order is at most this far below the best one's.
 const MAX_BEHIND_BEST: f32 = 0.4;
-/// One of several pages is searched further only for passages that may have a score of [`ANSWERED`], or whose logit may
-/// come at most this far behind the best one's of all pages.
+/// One of several pages is searched further only for passages that may have this score, or whose logit may come at most
+/// this far behind the best one's of all pages.
+const LEAST_COMPETING: f32 = 0.5;
 const MAX_BEHIND_BEST_LOGIT: f32 = 2.0;
-/// How far above its prediction a cosine may lie for that, in standard deviations, if not [`DEVIATIONS`].
-const LOGIT_DEVIATIONS: f64 = 2.0;
+/// How far above its prediction a cosine may lie for that, in standard deviations, and for a least score, if not
+/// [`DEVIATIONS`].
+const COMPETING_DEVIATIONS: f64 = 1.5;
+const LEAST_SCORE_DEVIATIONS: f64 = 2.0;
+/// From this score of a passage on, pages far behind it keep their previews.
+const PREVIEW_ANSWERED: f32 = 0.35;
+/// The same for what a preview left out.
+const PREVIEW_DEVIATIONS: f64 = 0.5;
 /// The most windows of a page in the second round with [`Effort::Fast`].
 const FAST_EXTRA_WINDOWS: usize = 64;
-
-/// Selects the windows of each page that estimate its cosines.
-pub(crate) fn take_samples(query: &mut QueryEvidence) {
-    for evidence in query.pages.iter_mut().filter(|evidence| evidence.is_listed) {
-        evidence.sample = sample(evidence);
-    }
-}
 
 /// Whether hardly any word of the query is in any unit of a page.
 fn matches_poorly(evidence: &PageEvidence) -> bool {
@@ -126,22 +134,56 @@ fn predicted_candidates(evidence: &PageEvidence, count: usize) -> Vec<usize> {
     (0..is_candidate.len()).filter(|window| is_candidate[*window]).collect()
 }
 
-/// The first round's selection for each page: the best by prediction, and the sample.
-pub(crate) fn first_round(query: &QueryEvidence, limits: &CandidateLimits) -> Vec<WindowSelection> {
-    let select = |evidence: &PageEvidence| {
-        let all = evidence.parsed.windows.len();
-        let count = candidate_count(evidence, limits);
-        match &evidence.sample {
-            _ if !evidence.is_listed => WindowSelection::Only(Vec::new()),
-            _ if limits.effort == Effort::Full => WindowSelection::All,
-            Some(sample) if count.saturating_add(sample.others.len()) < all => {
-                let sampled = [sample.best.as_slice(), &sample.others].concat();
-                WindowSelection::union(&sampled, &predicted_candidates(evidence, count))
-            }
-            _ => WindowSelection::All,
+/// Selects the windows of the first round: the best by prediction, and the sample. Where several pages compete, only a
+/// preview of each; [`complete_first_round`] selects the rest.
+pub(crate) fn first_round(query: &mut QueryEvidence, limits: &CandidateLimits) {
+    let listed = query.pages.iter().filter(|evidence| evidence.is_listed).count();
+    for evidence in query.pages.iter_mut().filter(|evidence| evidence.is_listed) {
+        select_first_round(evidence, limits);
+        if listed >= PREVIEWED_PAGES && limits.effort != Effort::Full {
+            select_preview(evidence);
         }
+    }
+}
+
+/// Selects the rest of the first round for each page that may answer, from the scores of the previews: for all pages if no
+/// page seems to answer, else for those whose logit may come near the best one's. Returns whether there is any.
+pub(crate) fn complete_first_round(query: &mut QueryEvidence, limits: &CandidateLimits) -> bool {
+    let best = query.best_logit();
+    let least = if best < logit(PREVIEW_ANSWERED) { f32::NEG_INFINITY } else { best - MAX_BEHIND_BEST_LOGIT };
+    let may_answer =
+        |evidence: &&mut PageEvidence| evidence.is_previewed && evidence.highest_logit(PREVIEW_DEVIATIONS) >= least;
+    let mut has_more = false;
+    for evidence in query.pages.iter_mut().filter(may_answer) {
+        select_first_round(evidence, limits);
+        has_more = true;
+    }
+    has_more
+}
+
+fn select_first_round(evidence: &mut PageEvidence, limits: &CandidateLimits) {
+    let all = evidence.parsed.windows.len();
+    let count = candidate_count(evidence, limits);
+    evidence.is_previewed = false;
+    evidence.sample = sample(evidence);
+    evidence.selection = match &evidence.sample {
+        _ if limits.effort == Effort::Full => WindowSelection::All,
+        Some(sample) if count.saturating_add(sample.others.len()) < all => {
+            let sampled = [sample.best.as_slice(), &sample.others].concat();
+            WindowSelection::union(&sampled, &predicted_candidates(evidence, count))
+        }
+        _ => WindowSelection::All,
     };
-    query.pages.iter().map(select).collect()
+}
+
+/// Selects a part of the first round, unless that is the whole page.
+fn select_preview(evidence: &mut PageEvidence) {
+    let Some(CosineSample { others, .. }) = &evidence.sample else { return };
+    let others = middles(others.len(), PREVIEW_SAMPLE_WINDOWS).map(|index| others[index]).collect();
+    let sample = CosineSample { best: predicted_candidates(evidence, PREVIEW_CANDIDATES), others };
+    evidence.selection = WindowSelection::union(&sample.best, &sample.others);
+    evidence.sample = Some(sample);
+    evidence.is_previewed = true;
 }
 
 /// The number of windows selected by prediction: some for each passage, or enough for the budget.
@@ -193,8 +235,7 @@ fn least_logit(query: &QueryEvidence, limits: &CandidateLimits) -> f32 {
     if limits.min_logit > f32::NEG_INFINITY || listed.count() < 2 {
         return limits.min_logit;
     }
-    let best = query.pages.iter().filter_map(PageEvidence::best_logit).fold(f32::NEG_INFINITY, f32::max);
-    logit(ANSWERED).min(best - MAX_BEHIND_BEST_LOGIT)
+    logit(LEAST_COMPETING).min(query.best_logit() - MAX_BEHIND_BEST_LOGIT)
 }
 
 /// The order of the last passage that will be returned, but at most [`MAX_BEHIND_BEST`] below the best one's. Negative
@@ -223,7 +264,9 @@ fn extend_selection(
     }
     let deviations = if matches_poorly(evidence) { POOR_DEVIATIONS } else { DEVIATIONS };
     let order_bound = evidence.order_bound(scale, deviations);
-    let logit_bound = evidence.logit_bound(deviations.min(LOGIT_DEVIATIONS));
+    let competes = limits.min_logit == f32::NEG_INFINITY;
+    let most = if competes { COMPETING_DEVIATIONS } else { LEAST_SCORE_DEVIATIONS };
+    let logit_bound = evidence.logit_bound(deviations.min(most));
     let mut added = Vec::new();
     for seed in evidence.seeds() {
         for window in evidence.windows_around(seed) {

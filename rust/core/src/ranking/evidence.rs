@@ -47,6 +47,8 @@ pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) title: f32,
     /// Whether the page may have passages. Otherwise all its cosines are predicted, and its seeds have no scores.
     pub(crate) is_listed: bool,
+    /// Whether only a preview of the page is selected so far.
+    pub(crate) is_previewed: bool,
     /// The windows that estimate the page's cosines; `None` for all scored ones.
     pub(crate) sample: Option<CosineSample>,
     /// For each window, the mean of static vectors' cosines; empty without such vectors.
@@ -167,6 +169,11 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         Scale::with_squares(&cosines, squares, COSINE)
     }
 
+    /// The logit of the likeliest scored seed; negative infinity without one.
+    pub(crate) fn best_logit(&self) -> f32 {
+        self.pages.iter().filter_map(PageEvidence::best_logit).fold(f32::NEG_INFINITY, f32::max)
+    }
+
     /// Sets the relevance and the logit of every seed from the cosines so far.
     pub(crate) fn rank(&mut self) {
         self.pages.iter_mut().for_each(PageEvidence::correct);
@@ -243,6 +250,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             lexical_weight: 0.0,
             title: title.relevance,
             is_listed: true,
+            is_previewed: false,
             sample: None,
             static_means: Vec::new(),
             predicted: Vec::new(),
@@ -462,6 +470,14 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         move |seed, window| self.logit(seed, cosines[window])
     }
 
+    /// The highest logit of a seed, scored or with a cosine that lies `deviations` above its prediction.
+    pub(crate) fn highest_logit(&self, deviations: f64) -> f32 {
+        let bound = self.logit_bound(deviations);
+        let bounds = self.seeds().flat_map(|seed| self.windows_around(seed).map(move |window| (seed, window)));
+        let highest = bounds.map(|(seed, window)| bound(seed, window)).fold(f32::NEG_INFINITY, f32::max);
+        self.best_logit().map_or(highest, |best| highest.max(best))
+    }
+
     /// The cosine of each window, `deviations` above its prediction.
     fn bounds(&self, deviations: f64) -> Vec<f32> {
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
@@ -470,7 +486,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
     }
 
     /// The logit of the likeliest scored seed.
-    pub(crate) fn best_logit(&self) -> Option<f32> {
+    fn best_logit(&self) -> Option<f32> {
         let is_scored = self.is_scored();
         self.logits.iter().enumerate().filter(|(seed, _)| is_scored(*seed)).map(|(_, logit)| *logit).reduce(f32::max)
     }
