@@ -139,20 +139,30 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         Self { query, pages }
     }
 
-    /// Predicts the cosines of the listed pages from words, as without static vectors. The others keep their predictions, and
-    /// get no passages.
+    /// Predicts all cosines from words, as without static vectors. The pages that are not listed get no passages.
     pub(crate) fn keep_pages(&mut self, is_listed: &[bool]) {
         let scale = bm25_scale(&self.pages);
         for (evidence, is_listed) in self.pages.iter_mut().zip(is_listed) {
             evidence.is_listed = *is_listed;
+            evidence.static_means.clear();
+            evidence.predict(&scale.all(&evidence.bm25));
             if *is_listed {
-                evidence.static_means.clear();
-                evidence.predict(&scale.all(&evidence.bm25));
                 evidence.sample = None;
             } else {
                 evidence.selection = WindowSelection::Only(Vec::new());
                 (evidence.relevance, evidence.order, evidence.logits) = (Vec::new(), Vec::new(), Vec::new());
             }
+        }
+    }
+
+    /// Corrects the predictions of each page from its sample. A page that is not listed has none, and counts as the listed
+    /// ones do on average.
+    fn correct(&mut self) {
+        self.pages.iter_mut().for_each(PageEvidence::correct);
+        let (listed, others): (Vec<_>, Vec<_>) = self.pages.iter_mut().partition(|evidence| evidence.is_listed);
+        let mean = Correction::mean(&listed.iter().map(|evidence| evidence.correction).collect::<Vec<Correction>>());
+        for evidence in others {
+            evidence.correction = mean;
         }
     }
 
@@ -176,7 +186,7 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
 
     /// Sets the relevance and the logit of every seed from the cosines so far.
     pub(crate) fn rank(&mut self) {
-        self.pages.iter_mut().for_each(PageEvidence::correct);
+        self.correct();
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
         for evidence in self.pages.iter_mut().filter(|evidence| evidence.is_listed) {
@@ -363,7 +373,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             (Some(CosineSample { others, .. }), _) => others.as_slice(),
             // Words selected none of these, so they are as good as a random sample.
             (None, WindowSelection::Only(windows)) => windows,
-            (None, WindowSelection::All) => &[],
+            (None, WindowSelection::All) => &(0..self.parsed.windows.len()).collect::<Vec<usize>>(),
         };
         let pairs: Vec<(f32, f32)> =
             unselected.iter().map(|window| (self.cosine[*window], self.predicted[*window])).collect();
