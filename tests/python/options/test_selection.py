@@ -105,6 +105,20 @@ def test_header_names_columns_of_rows(
     assert result.prompt().endswith(f"{header}\n{found.text}")
 
 
+@pytest.mark.parametrize("effort", ["auto", "instant"])
+@pytest.mark.parametrize("query", ["Where are the settings kept on Linux?", "linux settings file"])
+def test_headings_tell_sections_apart(highlighter: Highlighter, query: str, effort: Any) -> None:
+    settings = "The settings are kept in a file of the home folder."
+    text = (
+        "It starts with the computer. A small icon shows that it runs. A click on the icon opens a list of copies. Old "
+        f"copies are deleted after a month.\n\n{settings} Nothing else is written there. No other program reads it."
+    )
+    page = "\n\n".join(f"## {system}\n\n{text}" for system in ("Windows", "Linux", "Phones"))
+    (found,) = highlighter.highlights(query, [page], format="text", effort=effort, top_k=1)[0]
+    assert found.text.startswith(settings)
+    assert found.start == page.index(settings, page.index("## Linux"))
+
+
 def test_header_is_empty_without_table_and_in_its_own_passage(highlighter: Highlighter) -> None:
     for page in (ABOUT_BREAD, "name,price\nbread,3\ncake,5"):
         (found,) = highlighter.highlights("What is the price of bread?", [page], top_k=1)[0]

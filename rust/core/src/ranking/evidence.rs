@@ -8,7 +8,9 @@ use std::ops::Range;
 use super::parsed_page::ParsedPage;
 use super::prediction::{Correction, predict};
 use super::probability::{Calibration, Evidence, asks_for_number, has_number};
-use super::relevance::{self, BM25, COSINE, LexicalWeight, Scale, UNIT_SPREAD, best_around, join, scale_units};
+use super::relevance::{
+    self, BM25, COSINE, LexicalWeight, Scale, UNIT_SPREAD, best_around, heading_credit, join, scale_units,
+};
 use super::selection::{CosineSample, WindowSelection};
 use super::static_vectors::StaticVectors;
 use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
@@ -82,12 +84,14 @@ pub(crate) struct PageTitle<'title> {
     pub(crate) relevance: f32,
 }
 
-/// The share of the query in each unit, and in the paragraph around it.
+/// The share of the query in each unit, in the paragraph around it, and in the heading above it.
 struct UnitCoverage {
     /// Whether the page has any of the query's terms.
     has_terms: bool,
     units: Vec<f32>,
     paragraphs: Vec<f32>,
+    /// The share of the query that the heading of its section has and the unit lacks.
+    headings: Vec<f32>,
 }
 
 /// Adds the coverage of a table's header to its rows that cover something themselves.
@@ -212,6 +216,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         for term in &mut terms {
             term.rarity = tokens.rarity(&term.text);
         }
+        let calibration = calibration.with_words(terms.iter().filter(|term| term.weight >= 1.0).count());
         let (mut bm25, mut coverage, mut language_coverage) = (Vec::new(), None, Vec::new());
         if let Some(page_terms) = &parsed.terms {
             correct_spelling(&mut terms, page_terms, page, parsed);
@@ -234,7 +239,8 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
                 let mut of_units = postings.coverage(&units);
                 credit_headers(&mut of_units, &parsed.units.tables);
                 credit_headers(&mut language_coverage, &parsed.units.tables);
-                UnitCoverage { has_terms: postings.any(), units: of_units, paragraphs }
+                let headings = postings.added_coverage(&units, &parsed.units.section_headings());
+                UnitCoverage { has_terms: postings.any(), units: of_units, paragraphs, headings }
             });
         }
         let lacks_number = if asks_for_number(query) {
@@ -297,8 +303,9 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
 
     fn set_lexical(&mut self, bm25: &[f32]) {
         self.lexical = match &self.coverage {
-            Some(UnitCoverage { units, paragraphs, .. }) => {
-                relevance::lexical(&best_around(units.len(), &self.parsed.windows, bm25, 0.0), units, paragraphs)
+            Some(UnitCoverage { units, paragraphs, headings, .. }) => {
+                let bm25 = best_around(units.len(), &self.parsed.windows, bm25, 0.0);
+                relevance::lexical(&bm25, units, paragraphs, headings)
             }
             None => bm25.to_vec(),
         };
@@ -407,6 +414,12 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         self.calibration.logit(Evidence { cosine, coverage, lacks_number: self.lacks_number(seed) })
     }
 
+    fn order_of(&self, seed: usize, relevance: f32, logit: f32, cosine: f32) -> f32 {
+        let heading = self.coverage.as_ref().map_or(0.0, |coverage| coverage.headings[seed]);
+        let relevance = relevance + heading_credit(heading, self.lexical_weight);
+        self.calibration.order(relevance, logit, cosine)
+    }
+
     fn lacks_number(&self, seed: usize) -> bool {
         self.lacks_number.get(seed).copied().unwrap_or(false)
     }
@@ -441,8 +454,9 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             }
         };
         exclude_boilerplate(&mut logits);
-        let both = self.relevance.iter().zip(&logits);
-        let order: Vec<f32> = both.map(|(relevance, logit)| self.calibration.order(*relevance, *logit)).collect();
+        let order: Vec<f32> = (0..logits.len())
+            .map(|seed| self.order_of(seed, self.relevance[seed], logits[seed], cosines[seed]))
+            .collect();
         if !self.static_means.is_empty() && !self.language_coverage.is_empty() {
             logits = self.predicted_logits();
             exclude_boilerplate(&mut logits);
@@ -470,7 +484,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         move |seed, window| {
             let joined = (1.0 - self.lexical_weight) * z[window] + self.lexical_weight * self.lexical[seed];
             let relevance = if self.expands { joined / UNIT_SPREAD } else { joined };
-            self.calibration.order(relevance, self.logit(seed, cosines[window]))
+            self.order_of(seed, relevance, self.logit(seed, cosines[window]), cosines[window])
         }
     }
 

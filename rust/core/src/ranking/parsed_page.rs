@@ -27,8 +27,8 @@ pub(crate) struct ParsedPage {
 impl ParsedPage {
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, tables } = &self.units;
-        let runs = self.windows.len() + groups.len() + paragraphs.len() + 2 * tables.len();
+        let Units { spans, groups, paragraphs, boilerplate, tables, headings } = &self.units;
+        let runs = self.windows.len() + groups.len() + paragraphs.len() + 2 * tables.len() + headings.len();
         size_of::<Self>()
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()

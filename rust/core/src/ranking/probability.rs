@@ -26,6 +26,13 @@ pub const ANSWERED: f32 = 0.2;
 /// questions are right more often, and those of longer ones as often.
 const ORDER_WEIGHT: f32 = 0.5;
 
+/// Weight of the cosine in the order of passages, beside that in the logit, where the query has few words: coverage has few
+/// values then, and cannot tell passages apart. Weights of 8 to 18 find as much. For longer queries it loses hits.
+const MEANING_WEIGHT: f32 = 12.0;
+
+/// Queries of at most the first number of words get the full weight, and those of at least the second none.
+const FEW_WORDS: (f32, f32) = (2.0, 4.0);
+
 /// How much less likely a sentence without a number answers "when" or "how many": measured on 47 such questions, the
 /// answer has a number nine times of ten, other passages six times.
 const LACKS_NUMBER: f32 = 1.0;
@@ -94,6 +101,8 @@ pub(crate) struct Calibration {
     words: f32,
     /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
     foreign: f32,
+    /// From 0, for queries of enough words, to 1; 0 until [`Self::with_words`].
+    few_words: f32,
     pub(crate) model: CosineScale,
 }
 
@@ -103,8 +112,16 @@ impl Calibration {
         Self {
             words: lexical_weight.share_of_words(characters_per_token),
             foreign: ((3.6 - characters_per_token) / 1.4).clamp(0.0, 1.0),
+            few_words: 0.0,
             model,
         }
+    }
+
+    /// For a query of this number of words that are no stop words.
+    #[expect(clippy::cast_precision_loss, reason = "a number of words")]
+    pub(crate) fn with_words(self, words: usize) -> Self {
+        let (few, enough) = FEW_WORDS;
+        Self { few_words: ((enough - words as f32) / (enough - few)).clamp(0.0, 1.0), ..self }
     }
 
     /// The logit of the probability.
@@ -129,8 +146,9 @@ impl Calibration {
     }
 
     /// The value by which a page's passages are ordered.
-    pub(crate) fn order(self, relevance: f32, logit: f32) -> f32 {
-        relevance + ORDER_WEIGHT * (1.0 - self.foreign) * logit
+    pub(crate) fn order(self, relevance: f32, logit: f32, cosine: f32) -> f32 {
+        let meaning = MEANING_WEIGHT * self.few_words * (2.0 - 2.0 * self.words).min(1.0);
+        relevance + (1.0 - self.foreign) * (ORDER_WEIGHT * logit + meaning * self.model.to_minilm(cosine))
     }
 }
 
@@ -237,6 +255,19 @@ mod tests {
         ] {
             assert!(!asks_for_number(query), "{query}");
         }
+    }
+
+    #[test]
+    fn meaning_counts_more_in_the_order_of_queries_with_few_words() {
+        let order = |words: usize, weight: Option<f64>, cosine: f32| {
+            let weight = LexicalWeight::new(weight).expect("a weight");
+            Calibration::new(weight, 4.0, CosineScale::MINILM).with_words(words).order(1.0, 2.0, cosine)
+        };
+        let gain = |words, weight| order(words, weight, 0.5) - order(words, weight, 0.25);
+        for (words, expected) in [(1, 3.0), (2, 3.0), (3, 1.5), (4, 0.0), (9, 0.0)] {
+            assert!((gain(words, None) - expected).abs() < 1e-5, "{words} words");
+        }
+        assert!(gain(1, Some(1.0)).abs() < 1e-5, "words alone");
     }
 
     #[test]

@@ -155,19 +155,43 @@ impl QueryPostings<'_> {
     ///
     /// If a range ends after the last unit.
     pub fn coverage(&self, ranges: &[Range<usize>]) -> Vec<f32> {
-        let units = f64::from(count(self.page.units()));
-        let weight = |term: &QueryTerm, list: &PostingList| {
-            f64::from(term.weight) * inverse_frequency(units, f64::from(count(list.distinct_units)))
-        };
-        let all: f64 = self.query.iter().zip(&self.lists).map(|(term, list)| weight(term, list)).sum();
+        let share = self.shares();
         let mut scores = vec![0.0; ranges.len()];
         self.count_in(ranges, |term, list, counts| {
-            let weight = weight(term, list) / all;
+            let share = share(term, list);
             for (score, &count) in scores.iter_mut().zip(counts) {
-                *score += if count > 0 { weight } else { 0.0 };
+                *score += if count > 0 { share } else { 0.0 };
             }
         });
         single(scores)
+    }
+
+    /// The share of the query that each range lacks, and the range at the same place in `others` has.
+    ///
+    /// # Panics
+    ///
+    /// If a range ends after the last unit.
+    pub fn added_coverage(&self, ranges: &[Range<usize>], others: &[Range<usize>]) -> Vec<f32> {
+        let share = self.shares();
+        let mut scores = vec![0.0; ranges.len()];
+        self.count_in(&[ranges, others].concat(), |term, list, counts| {
+            let (own, of_others) = counts.split_at(ranges.len());
+            let share = share(term, list);
+            for ((score, &own), &other) in scores.iter_mut().zip(own).zip(of_others) {
+                *score += if own == 0 && other > 0 { share } else { 0.0 };
+            }
+        });
+        single(scores)
+    }
+
+    /// The share of each term in the query, by inverse document frequency.
+    fn shares(&self) -> impl Fn(&QueryTerm, &PostingList) -> f64 {
+        let units = f64::from(count(self.page.units()));
+        let weight = move |term: &QueryTerm, list: &PostingList| {
+            f64::from(term.weight) * inverse_frequency(units, f64::from(count(list.distinct_units)))
+        };
+        let all: f64 = self.query.iter().zip(&self.lists).map(|(term, list)| weight(term, list)).sum();
+        move |term, list| weight(term, list) / all
     }
 
     /// As [`Self::coverage`], but a term weighs as much as it is rare in the language. So it depends on the range and

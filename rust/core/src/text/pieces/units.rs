@@ -42,6 +42,8 @@ pub struct Units {
     pub boilerplate: Vec<usize>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
+    /// The units of each heading. Sorted.
+    pub headings: Vec<Range<usize>>,
 }
 
 /// A table whose columns have names.
@@ -121,7 +123,19 @@ impl Units {
         }
         boilerplate.sort_unstable();
         boilerplate.dedup();
-        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, tables, spans }
+        let headings = elements.iter().filter(|element| element.kind == BlockKind::Heading);
+        let headings = headings.map(|heading| heading.units.clone()).collect();
+        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, tables, headings, spans }
+    }
+
+    /// For each unit the heading of its section; empty before the first one, and for the units of headings.
+    pub fn section_headings(&self) -> Vec<Range<usize>> {
+        let mut of_units = vec![0..0; self.spans.len()];
+        let ends = self.headings.iter().skip(1).map(|next| next.start).chain([self.spans.len()]);
+        for (heading, end) in self.headings.iter().zip(ends) {
+            of_units[heading.end..end].fill(heading.clone());
+        }
+        of_units
     }
 
     /// The names of the columns of a run that begins in the rows of a table.
@@ -403,6 +417,26 @@ mod tests {
         }
         let list = format!("We need:\n{}", "- One thing of about fifty characters for this list.\n".repeat(30));
         assert_eq!(groups(&list).len(), 30, "the first item comes along");
+    }
+
+    #[test]
+    fn units_have_the_heading_of_their_section() {
+        let text = "Intro.\n\n# One\n\nFirst. Second.\n\n# Two\n\n## Three\n\nThird.";
+        let units = Units::sentences(text, None, &[]);
+        let headings = units.section_headings();
+        let of = |heading: &Range<usize>| if heading.is_empty() { "" } else { units.span(heading).of(text) };
+        let pairs: Vec<(&str, &str)> =
+            units.spans.iter().zip(&headings).map(|(unit, heading)| (unit.of(text), of(heading))).collect();
+        let expected = [
+            ("Intro.", ""),
+            ("# One", ""),
+            ("First.", "# One"),
+            ("Second.", "# One"),
+            ("# Two", ""),
+            ("## Three", ""),
+            ("Third.", "## Three"),
+        ];
+        assert_eq!(pairs, expected);
     }
 
     #[test]
