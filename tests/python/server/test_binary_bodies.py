@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import openai
 import pytest
 from numpy.typing import NDArray
 
@@ -116,17 +115,6 @@ def test_endianness_big_reverses_each_number(server: ServerProcess, dtype: str) 
     assert big.headers["x-embedding-byte-order"] == "big"
     rows = ask("base64", "big").json()["data"]
     assert b"".join(base64.b64decode(row["embedding"]) for row in rows) == swapped
-
-
-def test_openai_client_reads_base64_and_octet_stream(server: ServerProcess, vectors: NDArray[np.float32]) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
-    assert np.array_equal(
-        [row.embedding for row in client.embeddings.create(input=TEXTS, model="all-MiniLM-L6-v2").data], vectors
-    )
-    raw = client.embeddings.with_raw_response.create(
-        input=TEXTS, model="all-MiniLM-L6-v2", encoding_format="float", extra_headers={"accept": RAW}
-    )
-    assert raw.content == vectors.tobytes()
 
 
 @pytest.mark.parametrize(

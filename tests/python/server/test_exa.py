@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exa_py import AsyncExa, Exa, ExaWarning
 
 from support.messages import names_all, raises
 from support.server_process import ServerProcess, letter_server, running_server
@@ -34,11 +33,20 @@ def library() -> Iterator[ServerProcess]:
         yield server
 
 
+def exa_of(server: ServerProcess, key: str = "any-key") -> Any:
+    # Imported here, because it takes seconds (`conftest.py`).
+    from exa_py import Exa
+
+    return Exa(key, base_url=server.url)
+
+
 def sync_contents(server: ServerProcess, urls: list[str], **asked: Any) -> Any:
-    return Exa("any-key", base_url=server.url).get_contents(urls, **asked)
+    return exa_of(server).get_contents(urls, **asked)
 
 
 def async_contents(server: ServerProcess, urls: list[str], **asked: Any) -> Any:
+    from exa_py import AsyncExa
+
     async def ask() -> Any:
         async with AsyncExa("any-key", api_base=server.url) as exa:
             return await exa.get_contents(urls, **asked)
@@ -201,8 +209,10 @@ def test_unsupported_options_are_warnings(library: ServerProcess) -> None:
     }
     found = ask(library, urls=[url], summary={"query": "x"}, highlights={"stepSize": 2}, subpages=0, **quiet)
     assert [warning["path"] for warning in found["warnings"]] == ["summary", "highlights.stepSize"]
+    from exa_py import ExaWarning
+
     with pytest.warns(ExaWarning, match="ignores the option"):
-        Exa("any-key", base_url=library.url).search("moon", include_domains=["example.com"])
+        exa_of(library).search("moon", include_domains=["example.com"])
 
 
 @pytest.mark.parametrize("path", ["/contents", "/search"])
@@ -253,7 +263,7 @@ def test_context_joins_the_contents_of_all_pages(
 
 
 def test_exa_py_search_context(library: ServerProcess) -> None:
-    exa = Exa("any-key", base_url=library.url)
+    exa = exa_of(library)
     found = exa.search("How is bread made?", num_results=1, contents={"text": True, "context": {"max_characters": 60}})
     assert found.context == f"Title: Baking\nURL: https://example.com/bread\n{BREAD}"[:60]
     ignored = ask(library, "/search", query="bread", contents={"context": {"sort": "x"}})
@@ -261,7 +271,7 @@ def test_exa_py_search_context(library: ServerProcess) -> None:
 
 
 def test_search_ranks_stored_documents(library: ServerProcess) -> None:
-    exa = Exa("any-key", base_url=library.url)
+    exa = exa_of(library)
     found = exa.search("What do bakers do with flour?", num_results=2, contents={"highlights": {"max_characters": 100}})
     first = found.results[0]
     assert (first.url, first.title, first.text) == ("https://example.com/bread", "Baking", None)
@@ -344,11 +354,13 @@ def test_failures_have_exa_tags(server: ServerProcess) -> None:
     assert server.client.get("/search").json()["tag"] == "METHOD_NOT_ALLOWED"
     with letter_server("--api-key", "right-key") as guarded:
         with raises(ValueError, 401, "INVALID_API_KEY"):
-            Exa("wrong-key", base_url=guarded.url).search("a")
-        assert Exa("right-key", base_url=guarded.url).search("a").results == []
+            exa_of(guarded, "wrong-key").search("a")
+        assert exa_of(guarded, "right-key").search("a").results == []
 
 
 def test_base_url_with_trailing_slash(library: ServerProcess) -> None:
+    from exa_py import Exa
+
     exa = Exa("any-key", base_url=library.url + "/")
     assert exa.get_contents(["https://example.com/moon"], text=True).results[0].text == MOON
     assert exa.search("moon").results[0].url == "https://example.com/moon"

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import openai
 import pytest
 
 from pullquote import Highlighter
@@ -17,15 +16,6 @@ START, END = "Bread is baked from flour. ", "The moon is white and has no air. "
 
 def vector(answer: Any) -> Any:
     return np.array(answer.json()["data"][0]["embedding"], np.float32)
-
-
-def test_openai_route_refuses_long_texts_with_their_length(server: ServerProcess) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
-    with pytest.raises(openai.BadRequestError) as caught:
-        client.embeddings.create(input=["short", LONG], model="all-MiniLM-L6-v2")
-    assert caught.value.param == "input"
-    # What tests of OpenAI, vLLM and llama.cpp look for.
-    assert names_all(caught.value.message, "input[1]", 602, 256, "maximum context length", "too large")
 
 
 @pytest.mark.parametrize(

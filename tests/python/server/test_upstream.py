@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from exa_py import Exa
 
 from support.fake_web import FakeWeb, fake_web
 from support.messages import raises
@@ -51,6 +50,9 @@ def answer(there: FakeWeb) -> None:
 
 
 def client(server: ServerProcess, key: str = "client-key") -> Any:
+    # Imported here, because it takes seconds (`conftest.py`).
+    from exa_py import Exa
+
     return Exa(key, base_url=server.url)
 
 
