@@ -145,7 +145,7 @@ def test_highlights_columns_match_lists(highlighter: Highlighter, pages: dict[st
     with raises(IndexError, 8):
         result[8]
     assert isinstance(result[1][0], Highlight)
-    assert result.work.windows > 100
+    assert result.work.windows > 50
 
 
 def test_query_and_pages_pair_one_to_many_and_each(highlighter: Highlighter, pages: dict[str, str]) -> None:

@@ -23,15 +23,21 @@ def score(highlighter: Highlighter, query: str, passage: str, pages: list[str]) 
     return next(highlight.score for highlight in found if passage in highlight.text)
 
 
+@pytest.mark.parametrize("others", ["pages", pytest.param("whole_pages", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("query", "passage"), ANSWERS.items())
 def test_score_does_not_depend_on_other_pages(
-    highlighter: Highlighter, whole_pages: dict[str, str], query: str, passage: str
+    highlighter: Highlighter, request: pytest.FixtureRequest, others: str, query: str, passage: str
 ) -> None:
+    texts = [passage, *request.getfixturevalue(others).values()]
     alone = score(highlighter, query, passage, [passage])
-    assert score(highlighter, query, passage, [passage, *whole_pages.values()]) == pytest.approx(alone, abs=1e-3)
+    assert score(highlighter, query, passage, texts) == pytest.approx(alone, abs=1e-3)
 
 
-@pytest.mark.parametrize(("query", "passage"), ANSWERS.items())
+# In the last case no word is on the page, so that every window is encoded.
+@pytest.mark.parametrize(
+    ("query", "passage"),
+    [*[*ANSWERS.items()][:-1], pytest.param(*[*ANSWERS.items()][-1], marks=pytest.mark.slow)],
+)
 def test_score_does_not_depend_on_rest_of_long_page(highlighter: Highlighter, query: str, passage: str) -> None:
     paragraph = " ".join([*FILLER[:4], passage, *FILLER[4:8]])
     alone = score(highlighter, query, passage, [paragraph])

@@ -83,7 +83,7 @@ class RequestInFlight:
 
 @pytest.fixture(scope="module")
 def flight(narrow: ServerProcess, whole_pages: dict[str, str]) -> RequestInFlight:
-    return RequestInFlight(narrow, next(iter(whole_pages.values()))[:10_000])
+    return RequestInFlight(narrow, next(iter(whole_pages.values()))[:2_000])
 
 
 def raw(server: ServerProcess, request: bytes) -> bytes:
