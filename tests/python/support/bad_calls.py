@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import polars
-
 from pullquote import errors
 
 BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
@@ -41,11 +39,6 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"texts": {"text": 3}}, errors.InvalidTypeError, ["texts['text']", "int"]),
     ({"texts": [{"text": "page"}]}, errors.InvalidTypeError, ["texts[0]", "dict", "(id, text)"]),
     ({"texts": [("a", "page"), "b"]}, errors.InvalidTypeError, ["texts[1]", "(id, text)", "'b'"]),
-    (
-        {"texts": polars.DataFrame({"text": ["page"]})},
-        errors.InvalidTypeError,
-        ["texts", "DataFrame", "highlights_arrow"],
-    ),
     ({"texts": [Path("page.txt")]}, errors.InvalidTypeError, ["texts[0]", "read_text"]),
     ({"texts": Path("page.txt")}, errors.InvalidTypeError, ["texts", "read_text"]),
     ({"texts": {"a": "page"}, "ids": ["b"]}, errors.InvalidArgumentError, ["ids"]),

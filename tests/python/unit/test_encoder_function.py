@@ -257,8 +257,13 @@ def test_serve_encoder_function(own_server: ServerProcess) -> None:
     assert "raised RuntimeError: on purpose" in own_server.log
     assert "Traceback" in own_server.log
     assert "own_model.py" in own_server.log
+
+
+@pytest.mark.slow
+def test_hanging_encoder_function_is_not_healthy(own_server: ServerProcess) -> None:
     with httpx.Client(base_url=own_server.url, timeout=1.0) as client, pytest.raises(httpx.TimeoutException):
         client.post("/embed", json={"inputs": ["hang"]})
+    # Its probe takes five seconds.
     started = time.monotonic()
     while own_server.client.get("/health", timeout=20).status_code == 200:
         assert time.monotonic() - started < 30

@@ -117,6 +117,7 @@ def test_encoder_capsule_with_model_tokenizer(kind: str, highlighter: Highlighte
         Highlighter(embedded_model(), encoder=encoder)
 
 
+@pytest.mark.slow
 def test_table_of_another_size(highlighter: Highlighter) -> None:
     own = FaultyEncoder(["cpu"])
     size = own.table.size
@@ -131,6 +132,7 @@ def test_table_of_another_size(highlighter: Highlighter) -> None:
         assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
@@ -146,6 +148,7 @@ def test_table_error_codes(fault: Fault, kind: type[Exception], message: str, at
         highlighter.embed([MOON])
 
 
+@pytest.mark.slow
 def test_table_optional_functions_may_be_null(highlighter: Highlighter) -> None:
     own = FaultyEncoder(["cpu"], has_optional=False)
     with Highlighter(embedded_model(), encoder=own, profile=True) as other:

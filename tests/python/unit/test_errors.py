@@ -46,6 +46,13 @@ def test_invalid_call_raises_and_next_call_works(
     assert highlighter.highlights("Where?", ["Here it is."])[0][0].text == "Here it is."
 
 
+def test_table_as_texts_names_highlights_arrow(highlighter: Highlighter) -> None:
+    import polars
+
+    with raises(errors.InvalidTypeError, "texts", "DataFrame", "highlights_arrow"):
+        highlighter.highlights("Where?", polars.DataFrame({"text": ["Here it is."]}))  # type: ignore[arg-type]
+
+
 def test_allow_gaps_permits_step_size_over_highlight_length(highlighter: Highlighter) -> None:
     text = "One is. Two is. Three is. Four is."
     assert pullquote.parse_pieces(text, 1, 2, allow_gaps=True).tolist() == [[0, 7], [16, 25]]
@@ -159,6 +166,7 @@ def test_invalid_device_dtype_or_threads_is_error(
         Highlighter(**arguments)
 
 
+@pytest.mark.slow
 def test_devices_and_dtypes_of_torch_and_numpy() -> None:
     torch = pytest.importorskip("torch")
     for given, dtype in (
@@ -254,6 +262,7 @@ def test_missing_torch_is_no_encoder_error(missing: str) -> None:
         assert "pullquote[torch]" in line, line
 
 
+@pytest.mark.slow  # It needs pullquote-torch, with another torch.
 def test_wrong_torch_is_torch_version_error() -> None:
     code = "import types, sys; t = types.ModuleType('torch'); t.__version__ = '2.13.0+cpu'; wrong = t\n" + (
         ASKED_FOR_TORCH.replace("for asked in", "sys.modules['torch'] = wrong\nfor asked in")
