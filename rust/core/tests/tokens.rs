@@ -67,37 +67,57 @@ fn word_piece_windows_are_slices() {
     law(&word_piece(), "", 512);
 }
 
-/// The normalizers that `words` replaces, with every character of a word between others and alone.
+/// The normalizers that `words` replaces, with every character of a word between others and alone. One test each, because
+/// together they are the longest.
+fn every_character_has_the_tokenizers_ids(normalizer: Value) {
+    let mut tokenizer = word_piece();
+    tokenizer["normalizer"] = normalizer;
+    let (_folder, model) = model(&tokenizer, 1 << 20, ("", ""));
+    let tokens = Tokens::read(&model).unwrap();
+    let is_letter = |c: &char| c.is_alphanumeric() || *c < '\u{100}' || ('\u{2000}'..'\u{3100}').contains(c);
+    let letters: Vec<char> = ('\0'..=char::MAX).filter(is_letter).collect();
+    for letters in letters.chunks(500) {
+        let text = letters.iter().fold(String::new(), |text, c| text + &format!("cat{c}in {c} Cat{c} the "));
+        let alone = tokens.text(&text, Role::Query).unwrap().0;
+        let found = tokens.of_units(&text, &[ByteSpan { start: 0, end: text.len() }], &|| Ok(())).unwrap();
+        assert_eq!(found[0], alone[1..alone.len() - 1], "{text:?}");
+        // The last text has an added token, with which the tokenizer reads all.
+        let texts = [text.as_str(), "[SEP]"];
+        let known = |texts: &[&str], tokens_in_all: usize| {
+            let each = tokens.characters_per_token(texts.len(), 1, |index| texts[index]).unwrap();
+            f64::from(each) * f64::from(u32::try_from(tokens_in_all).unwrap())
+        };
+        let added = known(&texts, found[0].len() + 1) - known(&texts[..1], found[0].len());
+        assert!((added - 5.0).abs() < 0.1, "{added} {text:?}");
+    }
+}
+
+fn bert_normalizer(lowercase: bool, strip_accents: Value) -> Value {
+    let mut normalizer = word_piece()["normalizer"].take();
+    normalizer["lowercase"] = json!(lowercase);
+    normalizer["strip_accents"] = strip_accents;
+    normalizer
+}
+
 #[test]
 fn every_character_of_words_has_the_tokenizers_ids() {
-    let variant = |lowercase: bool, strip_accents: Value| {
-        let mut tokenizer = word_piece();
-        tokenizer["normalizer"]["lowercase"] = json!(lowercase);
-        tokenizer["normalizer"]["strip_accents"] = strip_accents;
-        tokenizer
-    };
-    let mut nfkd = word_piece();
-    nfkd["normalizer"] = json!({"type": "Sequence", "normalizers": [{"type": "NFKD"}, {"type": "Lowercase"}]});
-    for tokenizer in [word_piece(), variant(false, json!(null)), variant(true, json!(false)), nfkd] {
-        let (_folder, model) = model(&tokenizer, 1 << 20, ("", ""));
-        let tokens = Tokens::read(&model).unwrap();
-        let is_letter = |c: &char| c.is_alphanumeric() || *c < '\u{100}' || ('\u{2000}'..'\u{3100}').contains(c);
-        let letters: Vec<char> = ('\0'..=char::MAX).filter(is_letter).collect();
-        for letters in letters.chunks(500) {
-            let text = letters.iter().fold(String::new(), |text, c| text + &format!("cat{c}in {c} Cat{c} the "));
-            let alone = tokens.text(&text, Role::Query).unwrap().0;
-            let found = tokens.of_units(&text, &[ByteSpan { start: 0, end: text.len() }], &|| Ok(())).unwrap();
-            assert_eq!(found[0], alone[1..alone.len() - 1], "{text:?}");
-            // The last text has an added token, with which the tokenizer reads all.
-            let texts = [text.as_str(), "[SEP]"];
-            let known = |texts: &[&str], tokens_in_all: usize| {
-                let each = tokens.characters_per_token(texts.len(), 1, |index| texts[index]).unwrap();
-                f64::from(each) * f64::from(u32::try_from(tokens_in_all).unwrap())
-            };
-            let added = known(&texts, found[0].len() + 1) - known(&texts[..1], found[0].len());
-            assert!((added - 5.0).abs() < 0.1, "{added} {text:?}");
-        }
-    }
+    every_character_has_the_tokenizers_ids(word_piece()["normalizer"].take());
+}
+
+#[test]
+fn every_character_of_words_has_the_ids_of_a_cased_tokenizer() {
+    every_character_has_the_tokenizers_ids(bert_normalizer(false, json!(null)));
+}
+
+#[test]
+fn every_character_of_words_has_the_ids_of_a_tokenizer_that_keeps_accents() {
+    every_character_has_the_tokenizers_ids(bert_normalizer(true, json!(false)));
+}
+
+#[test]
+fn every_character_of_words_has_the_ids_of_a_tokenizer_with_nfkd() {
+    let normalizers = [json!({"type": "NFKD"}), json!({"type": "Lowercase"})];
+    every_character_has_the_tokenizers_ids(json!({"type": "Sequence", "normalizers": normalizers}));
 }
 
 #[test]
