@@ -191,11 +191,11 @@ class Wrong(Ids):
 @pytest.mark.parametrize("stepped", [False, True])
 def test_encode_ids_failure_fails_its_request(way: str, stepped: bool) -> None:
     own = Wrong(way)
-    kind = errors.DeadlineExceededError if way == "hangs" else errors.EncoderError
+    kind, timeout = (errors.DeadlineExceededError, 0.3) if way == "hangs" else (errors.EncoderError, 60)
     if stepped:
         with Engine(embedded_model(), encoder=own) as engine:
             own.way = way
-            engine.add_request("a", "moon", [MOON], timeout=0.3)
+            engine.add_request("a", "moon", [MOON], timeout=timeout)
             ended = []
             while engine.has_unfinished_requests():
                 ended += engine.step()
@@ -204,7 +204,7 @@ def test_encode_ids_failure_fails_its_request(way: str, stepped: bool) -> None:
         with Highlighter(embedded_model(), encoder=own) as highlighter:
             own.way = way
             with pytest.raises(kind):
-                highlighter.highlights("moon", [MOON], timeout=0.3)
+                highlighter.highlights("moon", [MOON], timeout=timeout)
             own.way = ""
             assert len(highlighter.highlights("moon", [MOON])[0]) > 0
 
