@@ -42,7 +42,7 @@ pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry, block_on};
 use crate::text::formats::{Document, Format};
-use crate::text::page::{CharSpan, Page};
+use crate::text::page::{CharSpan, PageText};
 use crate::text::pieces::{self, Unit, Units, Windows};
 use crate::tokens::{Check, Role, TokenPage, Tokens};
 pub use answers::{Answers, Matches};
@@ -178,7 +178,6 @@ impl Engine {
         &self.spec
     }
 
-    /// As set by [`Self::with_batching`].
     pub const fn batching(&self) -> Batching {
         self.batching
     }
@@ -243,7 +242,7 @@ impl Engine {
         let call = &call.with_shutdown(&self.shutdown);
         let check = call.checker();
         self.pool.run(call, text.len(), || {
-            let page = Page::new(text);
+            let page = PageText::new(text);
             let units = self.units(&Document::read(text, Format::Text), unit, &check)?;
             Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
         })

@@ -1,10 +1,10 @@
 //! Highlights: the best passages of pages, without overlaps, within the caller's limits.
 
-mod bounds;
 mod dedupe;
+mod limits;
 mod passages;
 
-pub use bounds::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, MinScore, Order};
+pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, MinScore, Order};
 pub use passages::{Passage, RankedPage, SeedScores, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]

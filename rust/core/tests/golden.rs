@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use pullquote_core::text::page::Page;
+use pullquote_core::text::page::PageText;
 use pullquote_core::text::pieces::{Unit, Windows, parse_pieces};
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ fn windows_of_real_pages_equal_the_golden_ones() {
         let text: String = whole.chars().skip(offset("from")).take(offset("to") - offset("from")).collect();
         let unit: Unit = serde_json::from_value(case["unit"].clone()).unwrap();
         let windows = Windows::new(number("highlight_length"), number("step_size"), false).unwrap();
-        let page = Page::new(&text);
+        let page = PageText::new(&text);
         let spans: Vec<Value> = parse_pieces(&text, unit, windows)
             .unwrap()
             .into_iter()

@@ -29,7 +29,7 @@ use pullquote_core::engine::option_values;
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::text::formats::{ShownRun, shown};
-use pullquote_core::text::page::Page;
+use pullquote_core::text::page::PageText;
 use pullquote_core::text::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -93,7 +93,7 @@ fn parse_pieces(
         ));
     }
     let spans = leave::leave_python(py, None, |_| {
-        let page = Page::new(&text);
+        let page = PageText::new(&text);
         Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
     })?;
     span_array(py, &spans)
@@ -104,7 +104,7 @@ fn parse_pieces(
 fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<(String, usize, usize, bool)>> {
     let source = texts::one(markdown, "markdown")?;
     leave::leave_python(py, None, |_| {
-        let page = Page::new(&source);
+        let page = PageText::new(&source);
         let run = |run: ShownRun| {
             let span = page.chars(run.source);
             (run.text, span.start, span.end, run.is_prose)

@@ -15,19 +15,19 @@ use crate::ranking::terms::{PageTerms, guess_language};
 use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::text::formats::{Document, Format};
-use crate::text::page::Page;
+use crate::text::page::PageText;
 use crate::tokens::Check;
 
 /// A page of a call, ready to be scored.
 pub(super) struct PreparedPage<'text> {
     pub(super) document: &'text Document<'text>,
-    pub(super) page: Page<'text>,
+    pub(super) page: PageText<'text>,
     /// The source, if it is not the text.
-    pub(super) source: Option<Page<'text>>,
+    pub(super) source: Option<PageText<'text>>,
     pub(super) parsed: Arc<ParsedPage>,
     /// The page's cache entry; `None` for duplicates.
     pub(super) cached: Option<Arc<CachedPage>>,
-    /// Tokens before each unit, and in all; empty without a token limit.
+    /// Tokens before each unit, and in total; empty without a token limit.
     pub(super) tokens_before: Arc<[usize]>,
 }
 
@@ -125,7 +125,7 @@ where
     let check = context.call.checker();
     let source = |page: usize| {
         let is_extracted = documents[page].format() == Format::Html;
-        is_extracted.then(|| Page::new(request.pages[page]))
+        is_extracted.then(|| PageText::new(request.pages[page]))
     };
     let parsed = engine.pool.run(context.call, bytes, || {
         text_pool::map(&pages, |(page, cached)| {
@@ -143,7 +143,7 @@ where
                 Arc::default()
             };
             let source = source(*page);
-            let (page, cached) = (Page::new(document.text()), cached.clone());
+            let (page, cached) = (PageText::new(document.text()), cached.clone());
             Ok(Some(PreparedPage { document, page, source, parsed, cached, tokens_before }))
         })
     })?;

@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::bounds::{Bounds, Budget, Dedupe, Order};
 use super::dedupe::SeenShingles;
+use super::limits::{Bounds, Budget, Dedupe, Order};
 use crate::error::Result;
 use crate::ranking::terms::Language;
-use crate::text::page::Page;
+use crate::text::page::PageText;
 use crate::text::pieces::Units;
 
 /// The ends of a passage have at least this share of its best unit's relevance. It trades length for hits: at 0.7,
@@ -43,7 +43,7 @@ pub struct SeedScores<'page> {
 #[derive(Clone, Copy, Debug)]
 pub struct RankedPage<'page> {
     /// The text that units are spans of.
-    pub page: &'page Page<'page>,
+    pub page: &'page PageText<'page>,
     /// Ranges below are ranges of these.
     pub units: &'page Units,
     pub seeds: Seeds<'page>,
@@ -61,7 +61,6 @@ pub struct RankedPage<'page> {
 pub struct Passage {
     /// First to last.
     pub units: Range<usize>,
-    /// Its best seed.
     pub seed: usize,
     pub logit: f32,
 }

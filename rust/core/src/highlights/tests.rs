@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ranking::terms::Language;
-use crate::text::page::{ByteSpan, Page};
+use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::{Units, Windows};
 
 /// Sentences of ten characters, separated by a space; all differ.
@@ -16,7 +16,7 @@ fn bounds(top_k: Option<i64>, max_chars: Option<i64>) -> Bounds {
 }
 
 fn ranked<'page>(
-    page: &'page Page<'page>,
+    page: &'page PageText<'page>,
     units: &'page Units,
     seeds: Seeds<'page>,
     relevance: &'page [f32],
@@ -31,7 +31,7 @@ fn runs(passages: Vec<Passage>) -> Vec<(usize, usize)> {
 
 fn choose(relevance: &[f32], max_units: usize, top_k: Option<i64>, max_chars: Option<i64>) -> Vec<(usize, usize)> {
     let (text, units) = sentences(relevance.len());
-    let page = Page::new(&text);
+    let page = PageText::new(&text);
     let ranked = ranked(&page, &units, Seeds::Units(max_units), relevance);
     runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
 }
@@ -62,7 +62,7 @@ fn a_budget_takes_the_best_that_fit_and_joins_neighbours() {
 fn groups_stay_together_unless_they_exceed_the_budget() {
     let (text, mut units) = sentences(5);
     units.groups = vec![0..1, 1..4, 4..5];
-    let page = Page::new(&text);
+    let page = PageText::new(&text);
     let relevance = [0.0, 1.0, 3.0, 1.0, 2.0];
     let choose = |top_k, max_chars| {
         let ranked = ranked(&page, &units, Seeds::Units(3), &relevance);
@@ -78,7 +78,7 @@ fn groups_stay_together_unless_they_exceed_the_budget() {
 #[test]
 fn max_total_chars_goes_to_the_most_relevant_passages() {
     let (text, units) = sentences(3);
-    let page = Page::new(&text);
+    let page = PageText::new(&text);
     let (poor, good) = ([1.0, 0.5, 0.2], [3.0, 2.0, 0.9]);
     let pages = [&poor, &good].map(|relevance| ranked(&page, &units, Seeds::Units(1), relevance));
     let limits = Limits { max_total_chars: Some(31), ..Limits::default() };
@@ -97,7 +97,7 @@ fn max_total_chars_goes_to_the_most_relevant_passages() {
 #[test]
 fn max_tokens_and_max_total_tokens_limit_passages() {
     let (text, units) = sentences(3);
-    let page = Page::new(&text);
+    let page = PageText::new(&text);
     let ranked =
         RankedPage { tokens_before: &[0, 5, 6, 8], ..ranked(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
     let choose = |limits: Limits| {
@@ -112,7 +112,7 @@ fn max_tokens_and_max_total_tokens_limit_passages() {
 #[test]
 fn max_total_highlights_keeps_the_best_of_all_pages() {
     let (text, units) = sentences(3);
-    let page = Page::new(&text);
+    let page = PageText::new(&text);
     let pages = [
         ranked(&page, &units, Seeds::Units(1), &[3.0, 0.5, 1.0]),
         ranked(&page, &units, Seeds::Units(1), &[0.1, 2.0, 0.2]),
@@ -131,7 +131,7 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
 fn dedupe_page_drops_repeated_passages() {
     let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
     let units = Units::sentences(text, None, &[]);
-    let page = Page::new(text);
+    let page = PageText::new(text);
     let choose = |dedupe| {
         let ranked = ranked(&page, &units, Seeds::Units(1), &[3.0, 1.0, 3.0]);
         let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, dedupe).unwrap();
@@ -166,7 +166,7 @@ proptest! {
         let scores: Vec<f32> = scores.into_iter().map(|score| f32::from(score) / 4.0).collect();
         let (text, units) = sentences(scores.len());
         let windows: Vec<_> = Windows::new(length, 1, true).unwrap().ranges(scores.len()).collect();
-        let page = Page::new(&text);
+        let page = PageText::new(&text);
         let ranked = ranked(&page, &units, Seeds::Windows(&windows), &scores[..windows.len()]);
         let passages = runs(choose_passages(&[ranked], &bounds(Some(top_k), Some(max_chars))).remove(0));
 

@@ -14,7 +14,7 @@ use super::relevance::{
 use super::selection::{CosineSample, WindowSelection};
 use super::static_vectors::StaticVectors;
 use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
-use crate::text::page::{ByteSpan, Page};
+use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::NamedTable;
 use crate::tokens::Tokens;
 
@@ -34,7 +34,7 @@ pub(crate) struct QueryEvidence<'page, 'text> {
 
 pub(crate) struct PageEvidence<'page, 'text> {
     pub(crate) index: usize,
-    pub(crate) page: &'page Page<'text>,
+    pub(crate) page: &'page PageText<'text>,
     pub(crate) parsed: &'page ParsedPage,
     pub(crate) terms: Vec<QueryTerm>,
     /// For each window; empty with a lexical weight of 0.
@@ -105,7 +105,7 @@ fn credit_headers(coverage: &mut [f32], tables: &[NamedTable]) {
 }
 
 /// Replaces the terms that the page lacks, and the model's vocabulary too, by the page's closest ones.
-fn correct_spelling(terms: &mut [QueryTerm], page_terms: &PageTerms, page: &Page, parsed: &ParsedPage) {
+fn correct_spelling(terms: &mut [QueryTerm], page_terms: &PageTerms, page: &PageText, parsed: &ParsedPage) {
     let missing = page_terms.find(terms).missing();
     let is_misspelled =
         |(term, missing): &(&mut QueryTerm, bool)| *missing && term.rarity >= 1.0 && may_be_misspelled(&term.text);
@@ -205,7 +205,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
     /// Finds the query's terms on the page, unless words do not count.
     pub(crate) fn new(
         index: usize,
-        (page, parsed): (&'page Page<'text>, &'page ParsedPage),
+        (page, parsed): (&'page PageText<'text>, &'page ParsedPage),
         query: &str,
         expands: bool,
         title: PageTitle,

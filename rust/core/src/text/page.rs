@@ -1,7 +1,7 @@
 //! A page: one text, its offsets in bytes and in characters, and the blocks of its layout.
 //!
 //! Rust counts bytes, Python counts characters (Unicode code points). [`ByteSpan`] and [`CharSpan`] are two types, so
-//! that the compiler keeps them apart; [`Page`] converts one to the other in constant time.
+//! that the compiler keeps them apart; [`PageText`] converts one to the other in constant time.
 
 /// A range of UTF-8 bytes. Both ends are on character boundaries of their page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +90,7 @@ impl CharSpan {
 
 /// A text with an index from bytes to characters.
 #[derive(Clone, Debug)]
-pub struct Page<'text> {
+pub struct PageText<'text> {
     text: &'text str,
     /// Characters before byte `i * STRIDE`; `None` for ASCII.
     checkpoints: Option<Vec<usize>>,
@@ -99,7 +99,7 @@ pub struct Page<'text> {
 /// Counting the characters between two checkpoints takes a few nanoseconds.
 const STRIDE: usize = 256;
 
-impl<'text> Page<'text> {
+impl<'text> PageText<'text> {
     /// Builds the index in one pass.
     pub fn new(text: &'text str) -> Self {
         if text.is_ascii() {
@@ -148,7 +148,7 @@ mod tests {
     proptest! {
         #[test]
     fn characters_are_counted_as_in_python(text in "\\PC{0,400}|[aé漢🎉 ]{0,900}") {
-            let page = Page::new(&text);
+            let page = PageText::new(&text);
             for (chars, (byte, _)) in text.char_indices().enumerate() {
                 prop_assert_eq!(page.char_offset(byte), chars);
             }

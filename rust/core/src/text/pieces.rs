@@ -6,12 +6,14 @@
 //! tokens.
 //!
 //! Sentences are found in three steps: `blocks` splits the text at its layout, `sentences` splits a block at the ends
-//! of its sentences, `long` splits what is too long for one unit. No step cuts inside `links`.
+//! of its sentences, `long` splits what is too long for one unit. No step cuts inside `links`. `groups` keeps a
+//! heading with its text.
 
 mod abbreviations;
 mod attached;
 mod blocks;
 mod graphemes;
+mod groups;
 mod lines;
 mod links;
 mod long;

@@ -26,7 +26,7 @@ pub(super) fn layout(source: &str) -> Layout {
     let front_matter = front_matter::find(source);
     let mut blocks = Blocks { source, done: Vec::new(), covered: 0 };
     if let Some(front_matter) = &front_matter {
-        blocks.add(front_matter.span, Form::Lines(BlockKind::Code));
+        blocks.add(front_matter.span, LeafBlocks::Lines(BlockKind::Code));
     }
     // To the parser a byte order mark is text; the first block includes it with its line.
     let body = blocks.covered.max(if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 });
@@ -49,9 +49,9 @@ pub(super) fn layout(source: &str) -> Layout {
     Layout { blocks: blocks.done, links, title: title.or(leaves.title.into_found()) }
 }
 
-/// How the lines of a leaf become blocks.
+/// The blocks of a leaf.
 #[derive(Clone, Copy)]
-enum Form {
+enum LeafBlocks {
     /// One block: its kind, and whether it continues the block before it.
     Whole(BlockKind, bool),
     /// A block of this kind for each line; all but the first continue.
@@ -63,7 +63,7 @@ enum Form {
 /// Collects the leaves of the structure from the parser's events.
 #[derive(Default)]
 struct Leaves {
-    found: Vec<(ByteSpan, Form)>,
+    found: Vec<(ByteSpan, LeafBlocks)>,
     links: Vec<ByteSpan>,
     title: Title,
     /// For each open list item: the number of leaves before it.
@@ -105,11 +105,11 @@ impl Leaves {
             Tag::Paragraph => self.prose(),
             Tag::Heading { level, .. } => {
                 self.title.start(*level);
-                Form::Whole(BlockKind::Heading, false)
+                LeafBlocks::Whole(BlockKind::Heading, false)
             }
-            Tag::CodeBlock(_) => Form::Lines(BlockKind::Code),
-            Tag::HtmlBlock => Form::RawHtml,
-            Tag::Table(_) => Form::Lines(BlockKind::Row),
+            Tag::CodeBlock(_) => LeafBlocks::Lines(BlockKind::Code),
+            Tag::HtmlBlock => LeafBlocks::RawHtml,
+            Tag::Table(_) => LeafBlocks::Lines(BlockKind::Row),
             Tag::TableHead | Tag::TableRow | Tag::TableCell => return,
             Tag::Item => {
                 self.end_tight();
@@ -152,10 +152,10 @@ impl Leaves {
     }
 
     /// The form of a paragraph: in a list item or outside.
-    fn prose(&self) -> Form {
+    fn prose(&self) -> LeafBlocks {
         match self.items.last() {
-            Some(&before) => Form::Whole(BlockKind::Item, self.found.len() > before),
-            None => Form::Whole(BlockKind::Prose, false),
+            Some(&before) => LeafBlocks::Whole(BlockKind::Item, self.found.len() > before),
+            None => LeafBlocks::Whole(BlockKind::Prose, false),
         }
     }
 
@@ -227,7 +227,7 @@ struct Blocks<'source> {
 
 impl Blocks<'_> {
     /// Adds a leaf, and the unreported lines before it.
-    fn add(&mut self, leaf: ByteSpan, form: Form) {
+    fn add(&mut self, leaf: ByteSpan, blocks: LeafBlocks) {
         let leaf = leaf.trimmed(self.source);
         if leaf.is_empty() || leaf.start < self.covered {
             return;
@@ -238,9 +238,9 @@ impl Blocks<'_> {
         let lines =
             ByteSpan { start: self.covered, end: leaf.end + after.find(LINE_ENDS).map_or(after.len(), |end| end + 1) };
         self.covered = lines.end;
-        match form {
-            Form::Whole(kind, continues) => self.push(lines, kind, continues),
-            Form::Lines(kind) => {
+        match blocks {
+            LeafBlocks::Whole(kind, continues) => self.push(lines, kind, continues),
+            LeafBlocks::Lines(kind) => {
                 let first = self.done.len();
                 for line in split_lines(self.source, lines) {
                     let continues = self.done.len() > first;
@@ -248,7 +248,7 @@ impl Blocks<'_> {
                     self.push(line, if is_header { BlockKind::Header } else { kind }, continues);
                 }
             }
-            Form::RawHtml => {
+            LeafBlocks::RawHtml => {
                 for block in raw_html::blocks(self.source, lines) {
                     self.push(block.span, block.kind, block.continues);
                 }

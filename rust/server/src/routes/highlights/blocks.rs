@@ -1,7 +1,7 @@
 //! The blocks of a page, for clients that show it as it was laid out.
 
 use pullquote_core::text::formats::{Document, Format};
-use pullquote_core::text::page::{Block, BlockKind, CharSpan, Page};
+use pullquote_core::text::page::{Block, BlockKind, CharSpan, PageText};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(crate) struct PageBlock {
 /// The blocks of a source; none of plain text, which has no markup.
 pub(super) fn blocks(source: &str, format: Format, offsets: Offsets) -> Vec<PageBlock> {
     let document = Document::read(source, format);
-    let page = Page::new(document.text());
+    let page = PageText::new(document.text());
     let blocks = document.blocks().unwrap_or_default();
     let spans: Vec<_> = blocks.iter().map(|block| page.chars(block.span)).collect();
     let positions = Positions::of(document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
