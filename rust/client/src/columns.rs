@@ -99,7 +99,7 @@ pub struct ExpectedAnswer {
 
 /// The texts of a passage of a stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct StoredPassage {
     pub text: String,
     /// The text before it, as much as was requested.
     pub before: String,
@@ -139,7 +139,7 @@ pub struct Columns {
     /// The columns; of stored pages and files, offsets without a text.
     pub answers: Answers,
     /// The texts of the passages of pages that are on the server; empty if there are none.
-    pub passages: Vec<Option<Passage>>,
+    pub passages: Vec<Option<StoredPassage>>,
     /// The places of the passages of PDFs; empty if there are none.
     pub places: Vec<Option<Place>>,
 }
@@ -148,7 +148,7 @@ pub struct Columns {
 struct ColumnBuilder<'call> {
     expected: &'call ExpectedAnswer,
     answers: Answers,
-    passages: Vec<Option<Passage>>,
+    passages: Vec<Option<StoredPassage>>,
     places: Vec<Option<Place>>,
     words: WordTable,
     /// Which pages had a list already: another list must describe them alike.
@@ -257,7 +257,7 @@ impl ColumnBuilder<'_> {
             answers.bm25_scores.push(bm25);
             answers.pages.push(column(index)?);
             answers.queries.push(column(query)?);
-            self.passages.push(length.is_none().then(|| Passage {
+            self.passages.push(length.is_none().then(|| StoredPassage {
                 text: text.into_owned(),
                 before: before.into_owned(),
                 after: after.into_owned(),
@@ -405,8 +405,12 @@ mod tests {
     fn a_passage_of_a_stored_page_brings_its_own_text() {
         let around = [("before", json!("xy")), ("after", json!("é")), ("header", json!("h"))];
         let Columns { answers, passages, .. } = read_answers(&answer(&around), &expected(None)).unwrap();
-        let passage =
-            Passage { text: "abc".to_owned(), before: "xy".to_owned(), after: "é".to_owned(), header: "h".to_owned() };
+        let passage = StoredPassage {
+            text: "abc".to_owned(),
+            before: "xy".to_owned(),
+            after: "é".to_owned(),
+            header: "h".to_owned(),
+        };
         assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
         assert_eq!(passages, [Some(passage)]);
         for change in

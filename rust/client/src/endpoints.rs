@@ -40,7 +40,6 @@ struct CircuitBreaker {
     open_until: Option<Instant>,
 }
 
-/// A request on its way to a server.
 pub(crate) struct InFlightRequest<'endpoints> {
     pub(crate) endpoint: &'endpoints Endpoint,
     pub(crate) index: usize,

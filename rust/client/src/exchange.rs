@@ -15,11 +15,11 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
 use tower::retry::budget::{Budget, TpsBudget};
 
-use crate::attempts::{Attempts, CallOptions, deadline_exceeded, retry_budget};
 use crate::direct::DirectBody;
 use crate::endpoints::{Endpoint, Endpoints, InFlightRequest};
 use crate::raw::{OCTETS, bad};
 use crate::request_error::RequestError;
+use crate::retry::{Attempts, CallOptions, deadline_exceeded, retry_budget};
 use crate::settings::{Settings, invalid};
 
 const JSON: &str = "application/json";
@@ -288,8 +288,7 @@ impl OpenResponse<'_> {
 
     /// The whole body; an error if it is longer than `limit`.
     pub(crate) async fn read_all(&mut self, limit: usize) -> Result<Bytes, RequestError> {
-        let too_long =
-            || RequestError::from(bad(format!("the answer has more than {limit} bytes, the most this client takes")));
+        let too_long = || RequestError::from(bad(format!("the answer exceeds max_answer_bytes, {limit} bytes")));
         if self.response.content_length().is_some_and(|length| length > limit as u64) {
             return Err(too_long());
         }

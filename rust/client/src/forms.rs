@@ -50,14 +50,14 @@ pub struct Part {
 }
 
 #[derive(Debug)]
-pub struct Form {
+pub struct HighlightsForm {
     pub highlights: Bytes,
     pub vectors: Part,
     pub queries: Part,
 }
 
 /// Reads a form, which must have each part once, and no other.
-pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Result<Form> {
+pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Result<HighlightsForm> {
     let kind = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let boundary =
         multer::parse_boundary(kind).map_err(|_| bad(format!("it is {kind:?} instead of {FORM} with a boundary")))?;
@@ -76,7 +76,7 @@ pub async fn read_form(content_type: Option<&HeaderValue>, body: Bytes) -> Resul
     }
     match parts {
         [Some(highlights), Some(vectors), Some(queries)] => {
-            Ok(Form { highlights: highlights.content, vectors, queries })
+            Ok(HighlightsForm { highlights: highlights.content, vectors, queries })
         }
         _ => Err(bad(format!("its form lacks one of the parts {}", names.join(", ")))),
     }

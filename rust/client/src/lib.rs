@@ -7,7 +7,6 @@
 //! Each client has its own small runtime, started by the first call and ended by [`Client::close`]. A fork notices that it has
 //! none.
 
-mod attempts;
 pub mod columns;
 mod direct;
 mod endpoints;
@@ -17,6 +16,7 @@ mod passages;
 mod ranks;
 pub mod raw;
 mod request_error;
+mod retry;
 pub mod rows;
 mod settings;
 mod vectors;
@@ -35,13 +35,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-pub use attempts::CallOptions;
-pub use columns::{Columns, Passage, Place, Rectangle};
+pub use columns::{Columns, Place, Rectangle, StoredPassage};
 use endpoints::Endpoint;
 use exchange::{CLOSED, ClientState};
 pub use forms::File;
-pub use passages::{HighlightsAnswer, HighlightsRequest, Page, ReturnOptions};
+pub use passages::{HighlightsAnswer, HighlightsRequest, PageSource, ReturnOptions};
 pub use ranks::{PutDocuments, RerankResult, StoredDocument};
+pub use retry::CallOptions;
 pub use settings::Settings;
 pub use vectors::{Text, Vectors};
 

@@ -10,15 +10,15 @@ use pullquote_core::text::formats::Format;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
-use crate::attempts::CallOptions;
 use crate::columns::{Columns, ExpectedAnswer, read_answers};
 use crate::exchange::{ClientState, Request, compute};
 use crate::forms::{FORM, File, Part, read_form, write_form};
 use crate::raw::{EmbeddingHeaders, bad};
+use crate::retry::CallOptions;
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
 
-pub enum Page<T> {
+pub enum PageSource<T> {
     Text(T),
     /// The id of a document stored on the server.
     Stored(T),
@@ -38,7 +38,7 @@ pub struct HighlightsRequest<T> {
     /// Whether the caller passed a list of queries.
     pub listed: bool,
     /// The pages; empty with files.
-    pub pages: Vec<Page<T>>,
+    pub pages: Vec<PageSource<T>>,
     /// The files to upload in place of pages.
     pub files: Vec<File>,
     pub password: Option<String>,
@@ -97,7 +97,7 @@ enum DocumentSource<'call> {
     Id(&'call str),
 }
 
-impl<T: Text> Page<T> {
+impl<T: Text> PageSource<T> {
     fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text.as_ref()),
@@ -126,7 +126,7 @@ pub(crate) async fn highlights<T: Text>(
         let title = |page: usize| titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref);
         let documents = pages.iter().enumerate();
         // The text of HTML differs from what was sent.
-        let differ = |page: &Page<T>| page.text().is_some_and(|text| options.format.of(text) == Format::Html);
+        let differ = |page: &PageSource<T>| page.text().is_some_and(|text| options.format.of(text) == Format::Html);
         let body = HighlightsBody {
             query: if *listed { QueryField::Listed(each) } else { QueryField::One(each[0]) },
             documents: documents
@@ -140,7 +140,7 @@ pub(crate) async fn highlights<T: Text>(
         let json = serde_json::to_vec(&body);
         json.map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
     };
-    let texts: usize = pages.iter().filter_map(Page::text).map(str::len).sum();
+    let texts: usize = pages.iter().filter_map(PageSource::text).map(str::len).sum();
     let size = texts + files.iter().map(|file| file.content.len()).sum::<usize>();
     let mut request = compute(size, || {
         let json = body()?;

@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
-use crate::attempts::CallOptions;
 use crate::exchange::{ClientState, FullResponse, Request, compute};
 use crate::raw::bad;
+use crate::retry::CallOptions;
 use crate::settings::invalid;
 use crate::vectors::Text;
 

@@ -16,7 +16,6 @@ pub(crate) const MAX_DIMENSION: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddingHeaders {
     pub rows: usize,
-    /// Values of a vector.
     pub dimension: usize,
     pub dtype: EmbeddingDtype,
     /// Texts that the server truncated at the model's limit, if it counts them.

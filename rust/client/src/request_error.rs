@@ -1,4 +1,4 @@
-//! Errors of an attempt, as the core's kinds, and whether a retry may help.
+//! Errors of an attempt, as the core's kinds. [`crate::retry`] decides which are retried.
 //!
 //! A pullquote server names the kind, in a header and in bodies that have a field for it. For other servers the status decides.
 
@@ -11,21 +11,12 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
 use crate::direct::DirectError;
+use crate::retry::RetryAdvice;
 
 #[derive(Debug)]
 pub(crate) struct RequestError {
     pub(crate) error: Error,
     pub(crate) retry: RetryAdvice,
-}
-
-/// Whether to retry, and the server's `Retry-After`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryAdvice {
-    /// No: the answer would be the same.
-    Nothing,
-    Again(Option<Duration>),
-    /// The server did not answer: on another one first.
-    OtherServer(Option<Duration>),
 }
 
 impl From<Error> for RequestError {
@@ -69,32 +60,23 @@ impl RequestError {
         Self { error: Error::new(ErrorKind::Unavailable, message), retry: RetryAdvice::OtherServer(None) }
     }
 
-    /// A server that did not answer in time.
     pub(crate) fn timed_out(server: &str, timeout: Duration) -> Self {
         let message = format!("{server} did not answer completely within {} seconds", timeout.as_secs_f64());
         Self { error: Error::new(ErrorKind::DeadlineExceeded, message), retry: RetryAdvice::OtherServer(None) }
     }
 
-    /// An answer that is no success.
+    /// An answer with another status than success.
     pub(crate) fn of_status(server: &str, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let known = ErrorBody::read(headers, body);
         let kind = known.kind.unwrap_or_else(|| kind_of_status(status));
         let message = known.message.unwrap_or_else(|| status.canonical_reason().unwrap_or("no reason").to_owned());
         let message =
             if known.kind.is_some() { message } else { format!("{server} answered {}: {message}", status.as_u16()) };
-        let is_retryable =
-            matches!(status.as_u16(), 429 | 502 | 503 | 504) && known.kind.is_none_or(|kind| kind.row().retryable);
-        let wait = retry_after(headers);
-        let retry = match status.as_u16() {
-            _ if !is_retryable => RetryAdvice::Nothing,
-            502 | 503 => RetryAdvice::OtherServer(wait),
-            _ => RetryAdvice::Again(wait),
-        };
+        let retry = RetryAdvice::of_status(status, known.kind, retry_after(headers));
         Self { error: Error::new(kind, message), retry }
     }
 }
 
-/// The error in an answer's body.
 #[derive(Default)]
 struct ErrorBody {
     kind: Option<ErrorKind>,

@@ -19,7 +19,6 @@ use crate::raw::{MAX_DIMENSION, bad, not_finite};
 pub struct Rows {
     /// One vector after the other.
     pub values: Vec<f32>,
-    /// Values of a vector.
     pub dimension: usize,
 }
 

@@ -1,7 +1,7 @@
 //! The call of `/embed`: many texts in, one array out, over several requests.
 //!
 //! The array is one allocation, and each request writes into its own slice of it. Rows are therefore in the order of their texts,
-//! whatever the order of the answers. The first answer tells the length of a vector. Later calls know it already; if it has
+//! whatever the order of the answers. The first answer has the length of a vector. Later calls reuse it; if it has
 //! changed (another model), the call starts again.
 //!
 //! The array has float32, whatever the type on the wire, or bytes of the type on the wire ([`Item`]).
@@ -20,10 +20,10 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
-use crate::attempts::{Attempts, CallOptions};
 use crate::exchange::{ClientState, OpenResponse, Request, compute};
 use crate::raw::{BodyWriter, EmbeddingHeaders, bad, to_native_endian, widen};
 use crate::request_error::RequestError;
+use crate::retry::{Attempts, CallOptions};
 use crate::rows::{Rows, read_rows};
 use crate::settings::invalid;
 
@@ -57,7 +57,6 @@ pub(crate) trait Item: Zeroable + Copy + Send + Sync {
 pub struct Vectors<I = f32> {
     /// One vector after the other.
     pub values: Vec<I>,
-    /// Values of a vector.
     pub dimension: usize,
     /// Texts that the server truncated at the model's limit, if it counts them.
     pub truncated: usize,
@@ -168,7 +167,7 @@ impl<T: Text> EmbeddingCall<'_, T> {
         Ok(Vectors { values: vectors, dimension, truncated: truncated.into_iter().sum() })
     }
 
-    /// The first answer, which tells the dimension.
+    /// The first answer, which has the dimension.
     async fn open_first<I: Item>(&self, part: &Range<usize>) -> Result<EmbedAnswer<'_, I>> {
         let mut attempts = self.shared.attempts(self.call);
         loop {

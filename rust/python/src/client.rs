@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
-    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, Page, Passage, Place, ReturnOptions, Settings,
-    StoredDocument, Vectors,
+    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, PageSource, Place, ReturnOptions, Settings,
+    StoredDocument, StoredPassage, Vectors,
 };
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
@@ -163,8 +163,9 @@ impl Client {
         let texts::CallTexts { queries, is_list, pages, titles } = texts::CallTexts::read(request)?;
         let options = request.getattr("options")?.cast_into::<PyDict>()?;
         let is_stored: Vec<bool> = get(&options, "stored")?.unwrap_or_default();
-        let page =
-            |(index, text)| if is_stored.get(index) == Some(&true) { Page::Stored(text) } else { Page::Text(text) };
+        let page = |(index, text)| {
+            if is_stored.get(index) == Some(&true) { PageSource::Stored(text) } else { PageSource::Text(text) }
+        };
         let files = read_files(&options)?;
         let pages = if files.is_empty() { pages.into_iter().enumerate().map(page).collect() } else { Vec::new() };
         let password = get(&options, "password")?;
@@ -177,7 +178,7 @@ impl Client {
             let rows = answers.scores.len();
             let mut columns = HighlightColumns::new(py, answers)?;
             if !passages.is_empty() {
-                let texts = |passage: Passage| (passage.text, passage.before, passage.after, passage.header);
+                let texts = |passage: StoredPassage| (passage.text, passage.before, passage.after, passage.header);
                 let passages = passages.into_iter().map(|passage| passage.map(texts));
                 columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
             }
