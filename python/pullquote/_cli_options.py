@@ -1,4 +1,7 @@
-"""The options of `highlights()` on a command line: help, choices and defaults are those of the core's JSON Schema."""
+"""The options of `highlights()` on a command line.
+
+Help, choices and defaults come from the core's JSON Schema (`rust/core/src/engine/options.rs`).
+"""
 
 from __future__ import annotations
 

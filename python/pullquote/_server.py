@@ -74,7 +74,7 @@ SETTINGS = {
         Setting(
             "write-timeout",
             30.0,
-            "a pause in which a client reads nothing of its answer; then the server closes the connection",
+            "no progress while a client reads a response; then the server closes the connection",
         ),
         Setting("shutdown-timeout", 75.0, "finishing accepted requests, after the first SIGTERM"),
     ],
@@ -191,7 +191,7 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     settings["model_name"] = options.model_name or highlighter.model_name
     settings["model_directory"] = str(highlighter.model)
     settings["truncate_dim"] = options.truncate_dim
-    settings["documents_worker"] = _documents_worker()
+    settings["document_parser"] = _document_parser()
     _raise_file_limit(options.max_connections)
     # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -222,12 +222,12 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     os._exit(EXIT_INTERRUPTED)
 
 
-def _documents_worker() -> list[str]:
+def _document_parser() -> list[str]:
     """The program that reads PDFs, DOCX and EPUBs, and its arguments; empty without the libraries for it."""
     from pullquote import documents  # noqa: PLC0415 - only the server needs it
 
     has_all = all(map(importlib.util.find_spec, documents.LIBRARIES.values()))
-    return documents.worker_command() if has_all else []
+    return documents.parser_command() if has_all else []
 
 
 def _raise_file_limit(connections: int) -> None:

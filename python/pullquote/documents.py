@@ -1,4 +1,6 @@
-"""PDFs, Word documents and EPUB books as text that knows its pages. Needs ``pip install "pullquote[documents]"``.
+"""The text of PDFs, Word documents and EPUB books, with its pages. Needs ``pip install "pullquote[documents]"``.
+
+`_document_parser` reads the files, in a process of its own.
 
 >>> from pullquote import documents, highlights  # doctest: +SKIP
 >>> report = documents.read("report.pdf")  # doctest: +SKIP
@@ -39,7 +41,7 @@ __all__ = ["Document", "DocumentFormat", "Limits", "Rectangle", "detect", "read"
 
 DocumentFormat = Literal["auto", "pdf", "docx", "epub", "text"]
 
-WORKER = Path(__file__).with_name("_documents_worker.py")
+PARSER = Path(__file__).with_name("_document_parser.py")
 LIBRARIES = {"pdf": "pypdfium2", "docx": "mammoth"}
 FORMATS = ("auto", "pdf", "docx", "epub", "text")
 MEBIBYTE = 1024 * 1024
@@ -210,10 +212,10 @@ def _text_document(name: str, data: bytes, encoding: str | None) -> Document:
     return Document(text, "auto", np.empty(0, np.int64), np.empty((0, 2), np.float32), np.empty((0, 4), np.float32))
 
 
-def worker_command() -> list[str]:
-    """The program that reads a document, and its arguments; `_documents_worker` describes its input and output."""
-    # -P: the worker's folder has modules with the names of others, such as haystack.
-    return [sys.executable, "-P", str(WORKER)]
+def parser_command() -> list[str]:
+    """The program that reads a document, and its arguments; `_document_parser` describes its input and output."""
+    # -P: its folder has modules with the names of others, such as haystack.
+    return [sys.executable, "-P", str(PARSER)]
 
 
 def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limits) -> Document:
@@ -229,7 +231,7 @@ def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limi
         "max_memory": limits.max_memory,
         "seconds": limits.seconds,
     }
-    command = worker_command()
+    command = parser_command()
     sent = json.dumps(settings).encode() + b"\n" + data
     try:
         done = subprocess.run(command, input=sent, capture_output=True, timeout=limits.seconds, check=False)  # noqa: S603

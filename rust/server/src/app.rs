@@ -65,7 +65,7 @@ impl App {
         };
         let document = openapi::document(&facts);
         let admission = Admission::new(&settings);
-        let reads_files = !settings.documents_worker.is_empty();
+        let reads_files = !settings.document_parser.is_empty();
         let fetcher = || Fetcher::new(settings.fetch_limits(), &admission.bodies, reads_files);
         let fetcher = settings.fetch.then(fetcher).transpose()?;
         Ok(Self {

@@ -1,7 +1,7 @@
 //! Fetching: pages by their addresses, with `--fetch`.
 //!
 //! Untrusted clients name the addresses. So a name is resolved once, every address that it has is checked ([`addresses`]), and the
-//! connection goes to one that was checked; an address that stands in the URL itself is checked before, and all of that
+//! connection goes to one that was checked; an IP address in the URL itself is checked before, and all of that
 //! again after each redirect. No proxy of the environment is used, no connection is kept, and everything is bounded: bytes
 //! (decompressed), time, redirects, lookups and concurrent fetches. [`Unfetched`] says why a page
 //! cannot be fetched; the others are not affected. A page stays bytes ([`Fetched`]) until a thread that may compute reads it.
@@ -197,7 +197,6 @@ fn decoded(bytes: &[u8], coding: &str, most: usize) -> Result<Vec<u8>, Unfetched
     if all.len() > most { Err(Unfetched::TooLarge(most)) } else { Ok(all) }
 }
 
-/// The address that a response redirects to.
 fn redirect(response: &Response) -> Option<&str> {
     let goes_on = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     response.headers().get(header::LOCATION).filter(|_| goes_on)?.to_str().ok()

@@ -1,4 +1,4 @@
-//! Connections: where the server listens, how many it accepts, and their timeouts. Nothing here knows of routes.
+//! Connections: where the server listens, how many it accepts, and their timeouts. Nothing here depends on routes.
 
 pub(crate) mod body_drain;
 pub(crate) mod connections;

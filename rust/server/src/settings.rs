@@ -52,7 +52,7 @@ pub struct Settings {
     pub store_documents: usize,
     pub store_bytes: usize,
     /// The program that reads a PDF, DOCX or EPUB, and its arguments; empty without the libraries for them.
-    pub documents_worker: Vec<String>,
+    pub document_parser: Vec<String>,
     pub upload_max_pages: usize,
     pub upload_max_memory: usize,
     #[serde(deserialize_with = "duration")]
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             "otlp_endpoint": null, "log_level": "info", "log_format": "json",
         });
         let uploads = json!({
-            "documents_worker": [], "upload_max_pages": 1, "upload_max_memory": 1, "upload_timeout": 10, "upload_processes": 1,
+            "document_parser": [], "upload_max_pages": 1, "upload_max_memory": 1, "upload_timeout": 10, "upload_processes": 1,
         });
         for (name, value) in uploads.as_object().unwrap().iter().chain(change.as_object().unwrap()) {
             settings[name] = value.clone();

@@ -231,7 +231,7 @@ def test_crash_of_the_parser_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     crashing.write_text("import os, sys; sys.stdin.buffer.read(); os.abort()", encoding="utf-8")
     data = pdf(three_pages)
     with monkeypatch.context() as patch:
-        patch.setattr(documents, "WORKER", crashing)
+        patch.setattr(documents, "PARSER", crashing)
         with raises(InvalidTextError, "PDF", "signal 6"):
             documents.read(data)
     assert documents.read(data).text

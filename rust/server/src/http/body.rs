@@ -194,8 +194,8 @@ fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {
     if inner.classify() != Category::Data {
         // The parser's message for half a pair of surrogates depends on the next characters.
         let is_half = message.contains("surrogate") || message.contains("hex escape");
-        let advice = if is_half { "; a lone surrogate is no character, and no text can hold it" } else { "" };
-        return Failure::new(Cause::Malformed, format!("the body is no JSON: {message}{advice}"));
+        let advice = if is_half { "; a lone surrogate is not a character, and no text can hold it" } else { "" };
+        return Failure::new(Cause::Malformed, format!("the body is not JSON: {message}{advice}"));
     }
     // Where an object has a field too many or too few, the message itself names it.
     if path == "." {

@@ -136,7 +136,6 @@ impl Failure {
         Self { amount: Some(amount), ..Self::of_field(Cause::Unprocessable, field, message) }
     }
 
-    /// The status in an API.
     pub(crate) fn status(&self, shape: Shape) -> StatusCode {
         match self.amount {
             Some(Amount::Nothing) if shape == Shape::Tei => StatusCode::BAD_REQUEST,

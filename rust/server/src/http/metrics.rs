@@ -71,7 +71,6 @@ fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 20))
 }
 
-/// Registers a metric.
 fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());

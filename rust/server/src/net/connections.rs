@@ -249,7 +249,7 @@ async fn answer_unread(socket: &mut Socket) {
     let mut start = [0; 4];
     // Reads only what has arrived.
     let Ok(Ok(count)) = timeout(Duration::ZERO, socket.read(&mut start)).await else { return };
-    // The preface of HTTP/2 is no request.
+    // The preface of HTTP/2 is not a request.
     if count > 0 && start != *b"PRI " {
         let answer = refusal("shutting_down", "the server is stopping; try another one");
         let _ = timeout(LINGER, socket.write_all(answer.as_bytes())).await;

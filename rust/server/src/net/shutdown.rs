@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT; Ctrl-C where there are no others.
+/// SIGTERM and SIGINT on Unix; Ctrl-C elsewhere.
 pub(crate) struct Signals {
     #[cfg(unix)]
     terminate: Signal,
@@ -27,7 +27,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// The next signal that is not within a time from now.
+    /// Waits for the next signal after this delay. Earlier ones are ignored.
     pub(crate) async fn next_after(&mut self, time: Duration) {
         let until = Instant::now() + time;
         loop {

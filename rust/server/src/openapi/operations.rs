@@ -46,7 +46,7 @@ pub(super) struct Operation {
     pub(super) failures: &'static [u16],
 }
 
-/// An answer that is no failure.
+/// A successful answer.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) description: &'static str,

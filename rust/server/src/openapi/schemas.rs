@@ -79,7 +79,7 @@ fn remove_null(property: &mut Value) {
     }
 }
 
-/// Replaces `{name}` by the fact of this name. A string that is nothing else becomes the fact, a number for example.
+/// Replaces `{name}` with the fact of this name. A string that is nothing else becomes the fact, a number for example.
 pub(super) fn fill(value: &mut Value, facts: &Map<String, Value>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| fill(value, facts)),

@@ -3,11 +3,11 @@
 //! A page of `/contents` comes from the request itself (`documents`), else from the store, else from the web with `--fetch`.
 //! `/search` ranks the stored pages, or asks the upstream and makes highlights of its results. An unavailable page does not fail the
 //! request: the page's status has the reason. The answer's `warnings` name options that this server cannot honour, and report that
-//! no highlight answers the query.
+//! no highlight answers the query. `answer` has the answer's fields, `request` the options.
 
 mod answer;
 mod contents;
-pub(super) mod named;
+pub(super) mod named_pages;
 pub(super) mod passages;
 mod request;
 pub(super) mod search;
@@ -55,7 +55,6 @@ async fn answer_route() -> Failure {
     Failure::new(Cause::NotImplemented, message)
 }
 
-/// The name of a request.
 fn id_of(request: &Request) -> String {
     request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.clone())
 }

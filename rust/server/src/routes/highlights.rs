@@ -45,7 +45,7 @@ use crate::openapi::limits::MAX_QUERIES;
 use crate::routes::offsets::{Offsets, Positions};
 use crate::store::documents::{Documents, HASH_PATTERN, RequestPage, check_count, check_lengths};
 use crate::uploads::document::Rectangle;
-use crate::uploads::form::{self, Form};
+use crate::uploads::form::{self, UploadForm};
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
@@ -77,7 +77,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
     let (asked, names, parsings) = admitted
         .turn(move |app, input| {
-            let Form { request, files, password } = Form::read(&input.headers, body)?;
+            let UploadForm { request, files, password } = UploadForm::read(&input.headers, body)?;
             let asked: HighlightsRequest = input.parse_part(&request)?;
             if asked.documents.is_some() {
                 let message = "the documents of a form are its files; leave documents out of the request";
@@ -328,7 +328,7 @@ pub(crate) struct Highlights<'call> {
     rest: Footer<'call>,
 }
 
-/// The fields of a request that are no options.
+/// The fields of a request that are not options.
 const FIELDS: [&str; 11] = [
     "query", "documents", "offsets", "return_texts", "return_blocks", "return_vectors", "pre_tags", "post_tags",
     "encoder", "encoding_format", "embedding_dtype",

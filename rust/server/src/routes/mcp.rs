@@ -42,7 +42,7 @@ use crate::http::failure::{Cause, Failure};
 use crate::http::host_check::check_origin;
 use crate::settings::Settings;
 
-const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read as a whole: `highlights` returns the passages that \
+const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read in full: `highlights` returns the passages that \
     answer a question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in \
     one call.";
 
@@ -85,7 +85,7 @@ fn tools(fetches: bool) -> Vec<Tool> {
     let search = tool("search", "Search stored documents", description, false)
         .with_input_schema::<SearchArguments>()
         .with_output_schema::<SearchResults>();
-    let fetch = tool("fetch", "Read a stored document", "Read a stored document as a whole.", false)
+    let fetch = tool("fetch", "Read a stored document", "Read a whole stored document.", false)
         .with_input_schema::<FetchArguments>()
         .with_output_schema::<Page>();
     vec![find, search, fetch]
@@ -144,12 +144,12 @@ async fn exchange(State(app): State<Arc<App>>, request: Request) -> Result<Respo
     Ok(admitted.respond(Reply { status: head.status, ..Reply::new("application/json", Body::new(body), work) }))
 }
 
-/// What the SDK refuses in plain text: a body that is no message, or an unknown version of the protocol.
+/// What the SDK refuses in plain text: a body that is not a message, or an unknown version of the protocol.
 async fn refused(status: StatusCode, body: impl hyper::body::Body<Data = Bytes>) -> Failure {
     let text = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let cause = if status.is_server_error() { Cause::Core(ErrorKind::Internal) } else { Cause::Malformed };
-    Failure::new(cause, format!("this is no request of the Model Context Protocol: {text}"))
+    Failure::new(cause, format!("this is not a request of the Model Context Protocol: {text}"))
 }
 
 fn internal(message: &str) -> Failure {

@@ -138,8 +138,8 @@ struct CheckedRequest {
     numbers: NumberFormat,
 }
 
-/// A checked request, and its tokens.
-pub(super) struct Embeddings {
+/// A checked request for vectors of whole texts, and its tokens.
+pub(super) struct PooledEmbeddings {
     encoding: Encoding,
     format: EncodingFormat,
     numbers: NumberFormat,
@@ -223,7 +223,7 @@ pub(crate) struct ServedModel<'app> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct ModelStats {
-    /// Queued requests, as a part of the most that may queue.
+    /// Queued requests, as a share of the maximum.
     queue_fraction: f64,
     /// Queued requests.
     queue_absolute: usize,
@@ -298,7 +298,7 @@ fn of_vllm(mut failure: Failure) -> Failure {
     failure
 }
 
-impl Embeddings {
+impl PooledEmbeddings {
     pub(super) fn answer(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
         let Self { encoding, format, numbers } = self;
         let usage = EmbeddingsUsage::of(&encoding.work());
@@ -378,12 +378,12 @@ fn write_base64(json: &mut Vec<u8>, bytes: &[u8]) {
 
 impl EmbeddingsRequest {
     /// Checks a request and tokenizes its texts. `truncates` is what happens to long texts by default.
-    pub(super) fn parse(app: &App, input: &Input, truncates: bool) -> Result<Embeddings, Failure> {
+    pub(super) fn parse(app: &App, input: &Input, truncates: bool) -> Result<PooledEmbeddings, Failure> {
         let read = |asked: Self| {
             let asked = asked.check(app, input, truncates, app.engine.spec().dimension)?;
             let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
             let encoding = Encoding::of_items(app, &items, "input", (role, &truncation), end)?;
-            Ok(Embeddings { encoding: encoding.normalized(normalize), format, numbers })
+            Ok(PooledEmbeddings { encoding: encoding.normalized(normalize), format, numbers })
         };
         input.parse().and_then(read).map_err(of_vllm)
     }
@@ -395,7 +395,7 @@ impl EmbeddingsRequest {
             let asked = Self { input_type: None, ..asked }.check(app, input, false, width)?;
             let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
             if !matches!(format, EncodingFormat::Float | EncodingFormat::Base64) {
-                let message = "it must be float or base64; bytes alone do not tell where the tokens of a text end";
+                let message = "it must be float or base64; bytes alone do not show where the tokens of a text end";
                 return Err(Failure::of_field(Cause::Unprocessable, "encoding_format", message));
             }
             let normalizes = normalize.unwrap_or(app.model.normalize);
@@ -525,7 +525,7 @@ pub(super) fn check_json_dtype(dtype: EmbeddingDtype) -> Result<(), Failure> {
     Err(Failure::of_field(Cause::Unprocessable, "embedding_dtype", message))
 }
 
-/// Shorter vectors need a model that was trained for them, and model files do not tell which were.
+/// Shorter vectors need a model that was trained for them, and model files do not say which were.
 pub(super) fn check_dimensions(asked: Option<usize>, own: usize) -> Result<(), Failure> {
     match asked {
         Some(asked) if asked != own => Err(Failure::of_field(

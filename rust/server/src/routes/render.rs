@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::http::admission::{Admitted, Reply};
 use crate::http::failure::{Cause, Failure};
 use crate::http::host_check::check_origin;
-use crate::uploads::form::{Form, is_form};
+use crate::uploads::form::{UploadForm, is_form};
 
 pub(crate) const PNG: &str = "image/png";
 
@@ -65,7 +65,7 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
     let (asked, parsing) = admitted
         .turn(move |app, input| {
-            let Form { request, files, password } = Form::read(&input.headers, body)?;
+            let UploadForm { request, files, password } = UploadForm::read(&input.headers, body)?;
             let asked: RenderRequest = input.parse_part(&request)?;
             if asked.page == 0 {
                 return Err(Failure::of_field(Cause::Unprocessable, "page", "pages count from 1"));

@@ -216,19 +216,16 @@ pub(crate) fn check_lengths<'text>(
         Some((index, text)) => Err(Failure::of_amount(
             Amount::TooMuch,
             format!("{field}[{index}]"),
-            format!("a text of {} bytes is longer than {limit}, the most this server takes", text.len()),
+            format!("a text has {} bytes; the maximum is {limit}", text.len()),
         )),
     }
 }
 
-/// Checks that a count is from one to the limit.
 pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(), Failure> {
     let refused = |amount, message: String| Err(Failure::of_amount(amount, field, message));
     match count {
         0 => refused(Amount::Nothing, "the list is empty; it must have at least one entry".to_owned()),
-        _ if count > limit => {
-            refused(Amount::TooMuch, format!("there are {count}, more than {limit}, the most this server takes"))
-        }
+        _ if count > limit => refused(Amount::TooMuch, format!("there are {count} entries; the maximum is {limit}")),
         _ => Ok(()),
     }
 }

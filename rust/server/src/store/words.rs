@@ -39,7 +39,7 @@ pub(super) fn remove(connection: &Connection, row: i64) -> Result<()> {
 /// A query of FTS5 for any of a query's words, without stop words; `None` without words.
 pub(super) fn expression(query: &str) -> Option<String> {
     let language = match guess_language(query) {
-        // A short query rarely shows its language, and English stop words are no words of most others.
+        // A short query rarely shows its language, and English stop words are not words of most other languages.
         Language::None => Language::English,
         language => language,
     };

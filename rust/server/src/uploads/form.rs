@@ -11,7 +11,7 @@ use crate::http::failure::{Cause, Failure};
 
 const FORM: &str = "multipart/form-data";
 
-pub(crate) struct Form {
+pub(crate) struct UploadForm {
     /// JSON: `{}` if the form has no such part.
     pub(crate) request: Bytes,
     pub(crate) files: Vec<UploadedFile>,
@@ -29,7 +29,7 @@ pub(crate) fn is_form(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case(FORM)
 }
 
-impl Form {
+impl UploadForm {
     /// Reads a body: a part `request`, parts `file`, and a `password`.
     pub(crate) fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, Failure> {
         let broken = |error: multer::Error| Failure::new(Cause::Malformed, format!("the form cannot be read: {error}"));
@@ -80,7 +80,7 @@ fn now<T>(part: impl Future<Output = T>) -> Result<T, Failure> {
 mod tests {
     use super::*;
 
-    fn form(parts: &[(&str, &str)]) -> Result<Form, Failure> {
+    fn form(parts: &[(&str, &str)]) -> Result<UploadForm, Failure> {
         let part = |(name, content): &(&str, &str)| {
             format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"a.pdf\"\r\n\r\n{content}\r\n")
         };
@@ -88,7 +88,7 @@ mod tests {
         let headers =
             HeaderMap::from_iter([(header::CONTENT_TYPE, "multipart/form-data; boundary=x".parse().unwrap())]);
         assert!(is_form(&headers));
-        Form::read(&headers, body.into())
+        UploadForm::read(&headers, body.into())
     }
 
     #[test]

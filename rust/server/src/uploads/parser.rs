@@ -1,7 +1,7 @@
 //! The parser: runs a process for each uploaded PDF, DOCX or EPUB, and keeps what it read.
 //!
 //! A process gets the file on standard input, below a line of settings, and answers on standard output: a line of JSON, then
-//! bytes. It ends at the request's deadline, and when the client disconnects. Documents that were read lately stay in memory,
+//! bytes. It ends at the request's deadline, and when the client disconnects. Recently read documents stay in memory,
 //! so that a second question about the same file needs no process.
 
 use std::process::Stdio;
@@ -32,7 +32,7 @@ const CACHE_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of a process's answer for each character: a float32 box, and the character as JSON escapes it.
 const ANSWER_BYTES: u64 = 16 + 12;
 
-/// The most bytes of a process's answer that are no characters: an image, and the places of pages.
+/// The most bytes of a process's answer that are not characters: an image, and the places of pages.
 const OTHER_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Where a PDF's header may stand, as readers of PDFs look for it.
@@ -104,7 +104,7 @@ struct Header {
 impl Parser {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
-            command: settings.documents_worker.clone(),
+            command: settings.document_parser.clone(),
             max_pages: settings.upload_max_pages,
             max_chars: settings.max_document_bytes,
             max_memory: settings.upload_max_memory,
@@ -243,7 +243,7 @@ impl Parser {
     fn header<'output>(&self, parsing: &Parsing, output: &'output [u8]) -> Result<(Header, &'output [u8]), Failure> {
         let end = output.iter().position(|byte| *byte == b'\n').unwrap_or(output.len());
         let header: Header = serde_json::from_slice(&output[..end]).map_err(|error| {
-            Failure::new(Cause::Core(ErrorKind::Internal), format!("the parser's answer is no JSON: {error}"))
+            Failure::new(Cause::Core(ErrorKind::Internal), format!("the parser's answer is not JSON: {error}"))
         })?;
         match &header.error {
             None => Ok((header, output.get(end + 1..).unwrap_or_default())),
@@ -343,7 +343,7 @@ fn not_installed(field: &str) -> Failure {
     Failure::of_field(Cause::NotImplemented, field, message)
 }
 
-/// Documents that were read lately, by the hash of their file and password.
+/// Recently read documents, by the hash of their file and password.
 struct Cache {
     documents: LruCache<[u8; 32], Arc<ParsedUpload>>,
     bytes: usize,

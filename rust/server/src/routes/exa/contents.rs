@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::answer::{ContextPage, Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::id_of;
-use super::named::{LONGEST_NAME, MOST_PAGES, NamedPage, SentDocument, check_names, fetch};
+use super::named_pages::{LONGEST_NAME, MOST_PAGES, NamedPage, SentDocument, check_names, fetch};
 use super::passages::{self, ExaPage};
 use super::request::{ContentsOptions, Warning};
 use crate::app::App;

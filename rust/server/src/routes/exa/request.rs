@@ -90,7 +90,7 @@ pub(super) struct Warning {
 }
 
 impl Warning {
-    /// No highlight reaches the score of an answer; `place` is where the option `highlights` stands in the body.
+    /// No highlight reaches the score of an answer; `place` is the path of the option `highlights` in the body.
     pub(super) fn unanswered(place: &str) -> Self {
         Self {
             code: "QUERY_UNANSWERED",

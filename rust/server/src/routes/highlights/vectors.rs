@@ -48,7 +48,6 @@ pub(super) enum VectorFormat {
     Bytes(EmbeddingDtype),
 }
 
-/// Vectors of a response.
 pub(super) enum ReturnedVectors {
     Written { passages: Written, queries: Written },
     Bytes(BinaryVectors),
@@ -140,7 +139,6 @@ impl VectorFormat {
 }
 
 impl Written {
-    /// Each vector.
     pub(super) fn rows(&self) -> Box<dyn Iterator<Item = Numbers<'_>> + '_> {
         match self {
             Self::Numbers(vectors) => Box::new(vectors.rows().map(Numbers::Numbers)),
@@ -148,7 +146,6 @@ impl Written {
         }
     }
 
-    /// The vector of a row.
     pub(super) fn row(&self, row: usize) -> Option<Numbers<'_>> {
         match self {
             Self::Numbers(vectors) => vectors.rows().nth(row).map(Numbers::Numbers),

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::http::admission::{Admitted, Input};
 use crate::http::body::parse_value;
 use crate::http::failure::{Cause, Failure};
-use crate::routes::exa::named::{self, NamedPage, check_names};
+use crate::routes::exa::named_pages::{self, NamedPage, check_names};
 use crate::routes::exa::passages::ExaPage;
 use crate::routes::highlights::{is_answered, pair, place, places};
 use crate::store::documents::{check_count, check_lengths};
@@ -64,7 +64,7 @@ pub(super) struct Answer {
         description = "false if nothing in the sources answers the query; the passages are then the nearest ones"
     )]
     answered: bool,
-    #[schemars(description = "that nothing answers the query, in words; else empty")]
+    #[schemars(description = "a message if nothing answers the query; otherwise empty")]
     note: &'static str,
     passages: Vec<Passage>,
     #[schemars(description = "whether the sources have more text than these passages")]
@@ -118,7 +118,7 @@ pub(super) async fn highlights(app: &App, admitted: &mut Admitted, arguments: Va
     if !urls.is_empty() {
         let find = move |app: &App, _: &Input| urls.into_iter().map(|url| NamedPage::find(app, url, true)).collect();
         pages = admitted.turn(find).await?;
-        pages = named::fetch(app, admitted, pages).await?;
+        pages = named_pages::fetch(app, admitted, pages).await?;
     }
     admitted.turn(move |app, input| answer(app, input, &asked, pages)).await
 }

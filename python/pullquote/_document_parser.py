@@ -1,4 +1,4 @@
-"""Reads a PDF, DOCX or EPUB in a process of its own, which a damaged file may crash.
+"""Reads the text of a PDF, DOCX or EPUB, in a process of its own because a damaged file may crash it.
 
 Run by `pullquote.documents` and by the server (`rust/server/src/uploads/parser.rs`); imports nothing of pullquote.
 
@@ -148,7 +148,7 @@ def _chapters(archive: zipfile.ZipFile, settings: dict[str, Any]) -> tuple[str, 
         raise UnreadableError("no_text")
     if "META-INF/encryption.xml" in archive.namelist():
         encryption = _Tags.of(_part(archive, "META-INF/encryption.xml", settings))
-        # Fonts may be obfuscated, which is no encryption of the text.
+        # Fonts may be obfuscated, which does not encrypt the text.
         locked = {
             _path("", attributes.get("uri") or "") for tag, attributes in encryption.found if tag == "cipherreference"
         }

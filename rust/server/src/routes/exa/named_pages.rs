@@ -49,7 +49,6 @@ pub(super) struct SentDocument {
     pub(super) text: String,
 }
 
-/// A page that the client names.
 pub(in crate::routes) struct NamedPage {
     pub(in crate::routes) name: String,
     content: Content,
