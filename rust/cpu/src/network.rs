@@ -27,7 +27,6 @@ pub struct Network {
     dtype: Dtype,
     body: Body,
     pooling: Vec<Pooling>,
-    /// Values in a vector.
     dimension: usize,
     /// Whether vectors are scaled to unit length after the head, or after pooling without one.
     normalize: bool,
@@ -60,7 +59,6 @@ impl Network {
         set.dispatch(Load { model, dtype, set })
     }
 
-    /// Values in a vector.
     pub const fn dimension(&self) -> usize {
         self.dimension
     }
@@ -89,12 +87,13 @@ impl Network {
 
     /// Replaces `rows` with the rows of a checked batch.
     pub fn encode(&self, batch: &Batch, workspace: &mut Workspace, rows: &mut Vec<f32>) {
-        self.set.dispatch(Encode { network: self, batch, workspace, rows });
+        rows.clear();
+        self.set.dispatch(Encode { network: self, batch, workspace, rows, output: Output::Rows });
     }
 
     /// Appends the vectors of a checked batch's tokens, before pooling: `[ids, token_width]`; of a table none.
     pub fn encode_tokens(&self, batch: &Batch, workspace: &mut Workspace, vectors: &mut Vec<f32>) {
-        self.set.dispatch(EncodeTokens { network: self, batch, workspace, vectors });
+        self.set.dispatch(Encode { network: self, batch, workspace, rows: vectors, output: Output::Tokens });
     }
 
     /// Whether activations are bfloat16 on an instruction set that has it.
@@ -112,11 +111,20 @@ impl Compute for Network {
     }
 }
 
+/// Appends the vectors of a batch.
 struct Encode<'call> {
     network: &'call Network,
     batch: &'call Batch,
     workspace: &'call mut Workspace,
     rows: &'call mut Vec<f32>,
+    output: Output,
+}
+
+#[derive(Clone, Copy)]
+enum Output {
+    Rows,
+    /// Before pooling.
+    Tokens,
 }
 
 impl Task for Encode<'_> {
@@ -124,7 +132,11 @@ impl Task for Encode<'_> {
 
     fn run<S: Simd>(self, simd: S) {
         match &self.network.body {
-            Body::Table(table) => self.look_up(simd, table),
+            Body::Table(table) => {
+                if matches!(self.output, Output::Rows) {
+                    self.look_up(simd, table);
+                }
+            }
             Body::Transformer(layers) => {
                 if S::HAS_BF16 && self.network.is_narrow() {
                     self.forward::<S, Bf16>(simd, layers);
@@ -136,43 +148,18 @@ impl Task for Encode<'_> {
     }
 }
 
-struct EncodeTokens<'call> {
-    network: &'call Network,
-    batch: &'call Batch,
-    workspace: &'call mut Workspace,
-    vectors: &'call mut Vec<f32>,
-}
-
-impl Task for EncodeTokens<'_> {
-    type Output = ();
-
-    fn run<S: Simd>(self, simd: S) {
-        let Body::Transformer(layers) = &self.network.body else { return };
-        if S::HAS_BF16 && self.network.is_narrow() {
-            self.forward::<S, Bf16>(simd, layers);
-        } else {
-            self.forward::<S, f32>(simd, layers);
-        }
-    }
-}
-
-impl EncodeTokens<'_> {
-    fn forward<S: Simd, E: Element>(self, simd: S, layers: &TransformerLayers) {
-        let Workspace { hidden, transformer, .. } = self.workspace;
-        let hidden: &mut [E] = layers.forward(simd, self.batch, hidden, transformer);
-        for token in hidden.chunks_exact(layers.padded_width()).take(self.batch.ids.len()) {
-            self.vectors.extend(token[..layers.hidden()].iter().map(|value| value.to_f32()));
-        }
-    }
-}
-
 impl Encode<'_> {
     fn forward<S: Simd, E: Element>(self, simd: S, layers: &TransformerLayers) {
-        let Self { network, batch, workspace, rows } = self;
+        let Self { network, batch, workspace, rows, output } = self;
         let Workspace { hidden, transformer, row, head } = workspace;
         let hidden: &mut [E] = layers.forward(simd, batch, hidden, transformer);
         let width = layers.padded_width();
-        rows.clear();
+        if matches!(output, Output::Tokens) {
+            for token in hidden.chunks_exact(width).take(batch.ids.len()) {
+                rows.extend(token[..layers.hidden()].iter().map(|value| value.to_f32()));
+            }
+            return;
+        }
         row.clear();
         row.resize(width, 0.0);
         // Pooling scales vectors itself if nothing follows that changes them.
@@ -193,8 +180,7 @@ impl Encode<'_> {
     }
 
     fn look_up<S: Simd>(self, simd: S, table: &Table) {
-        let Self { network, batch, workspace, rows } = self;
-        rows.clear();
+        let Self { network, batch, workspace, rows, .. } = self;
         table.pool(batch, &mut workspace.row, rows);
         network.finish(simd, batch.lengths.len(), rows, &mut workspace.row, &mut workspace.head);
     }

@@ -2,7 +2,7 @@
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
-use pullquote_core::engine::{self, Answers, CacheState as CoreCacheState, DeviceState as CoreDeviceState};
+use pullquote_core::engine::{self, Answers};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::CallProgress;
 use pullquote_core::text::page::CharSpan;
@@ -12,8 +12,18 @@ use pyo3::types::PyList;
 
 use crate::failures::raise;
 
-/// Declares a class like a frozen dataclass: read-only attributes, a constructor, `==`, `repr()` and pickling.
+/// Declares a class like a frozen dataclass: read-only attributes, a constructor, `==`, `repr()` and pickling. With `from`, it is
+/// made of the core's struct with the same fields.
 macro_rules! record {
+    ($module:literal, from $core:ty, $(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)+ }) => {
+        record! { $module, $(#[$meta])* $name { $($(#[$doc])* $field: $type,)+ } }
+
+        impl From<$core> for $name {
+            fn from(core: $core) -> Self {
+                Self { $($field: core.$field),+ }
+            }
+        }
+    };
     ($module:literal, $(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$meta])*
         #[pyclass(frozen, get_all, eq, module = $module)]
@@ -83,6 +93,7 @@ record! {
 
 record! {
     "pullquote.engine",
+    from engine::CacheState,
     /// The cache of an engine.
     CacheState {
         /// Pages in the cache.
@@ -100,6 +111,7 @@ record! {
 
 record! {
     "pullquote.engine",
+    from engine::DeviceState,
     /// The current state of a device.
     DeviceState {
         /// Its name, for example ``cuda:0``.
@@ -122,7 +134,7 @@ record! {
         failures: u64,
         /// Batches that ran out of memory; they were retried in parts.
         out_of_memory: u64,
-        /// Message of the last failure or shortage of memory.
+        /// Message of the last failure or out-of-memory error.
         last_error: Option<String>,
         /// Batches whose kernels were queued as one CUDA graph (`cuda_graphs`).
         graph_batches: u64,
@@ -144,6 +156,7 @@ record! {
 
 record! {
     "pullquote.engine",
+    from CallProgress,
     /// How far a request got before it ended.
     Progress {
         /// Windows that its pages were cut into.
@@ -168,38 +181,6 @@ impl From<engine::Work> for Work {
             waiting: work.waiting.as_secs_f64(),
             ranking: work.ranking.as_secs_f64(),
         }
-    }
-}
-
-impl From<CoreCacheState> for CacheState {
-    fn from(CoreCacheState { pages, queries, bytes, hits, misses }: CoreCacheState) -> Self {
-        Self { pages, queries, bytes, hits, misses }
-    }
-}
-
-impl From<CoreDeviceState> for DeviceState {
-    fn from(state: CoreDeviceState) -> Self {
-        Self {
-            name: state.name,
-            is_working: state.is_working,
-            depth: state.depth,
-            batch_tokens: state.batch_tokens,
-            padded_rows: state.padded_rows,
-            outstanding_tokens: state.outstanding_tokens,
-            batches: state.batches,
-            tokens: state.tokens,
-            failures: state.failures,
-            out_of_memory: state.out_of_memory,
-            last_error: state.last_error,
-            graph_batches: state.graph_batches,
-            graph_error: state.graph_error,
-        }
-    }
-}
-
-impl From<CallProgress> for Progress {
-    fn from(CallProgress { windows, rows, tokens }: CallProgress) -> Self {
-        Self { windows, rows, tokens }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Cosine similarity. It belongs to the encoder because devices may compare rows with queries themselves.
+//! Cosine similarity and unit length. They belong to the encoder because devices may compare rows with queries themselves.
 
 /// The cosine of a query with each of the concatenated `vectors`; 0 for a zero vector.
 pub fn cosines(query: &[f32], vectors: &[f32]) -> Vec<f32> {
@@ -10,6 +10,18 @@ pub fn cosines(query: &[f32], vectors: &[f32]) -> Vec<f32> {
 pub(crate) fn cosine(query: &[f32], norm: f32, vector: &[f32]) -> f32 {
     let norms = norm * dot(vector, vector).sqrt();
     if norms > 0.0 { (dot(query, vector) / norms).clamp(-1.0, 1.0) } else { 0.0 }
+}
+
+/// Scales concatenated vectors to unit length; a zero vector stays.
+pub fn normalize(vectors: &mut [f32], dimension: usize) {
+    for vector in vectors.chunks_exact_mut(dimension) {
+        let norm = dot(vector, vector).sqrt();
+        if norm > 0.0 {
+            for value in vector {
+                *value /= norm;
+            }
+        }
+    }
 }
 
 /// Sixteen partial sums let the compiler use the widest vector registers.

@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::{StreamedEmbedding, Work};
 use pullquote_core::tokens::Role;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -20,7 +21,7 @@ use crate::http::admission::{Reply, RequestControl};
 use crate::http::dtype::NumberFormat;
 use crate::http::failure::Failure;
 use crate::http::middleware::RequestId;
-use crate::routes::vectors::{Item, Truncation, Vectors, normalize, rows, too_long};
+use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};
 
 pub(crate) const OCTETS: &str = "application/octet-stream";
 

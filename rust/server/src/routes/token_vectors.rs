@@ -3,12 +3,13 @@
 //! They are those of the model's last layer, special tokens included, before pooling and the modules after it. A token's vector
 //! is as long as that of a whole text, so the tokens of a request are limited by the memory of its answer.
 
+use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::{Role, Row};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::vectors::{Item, Truncation, normalize, rows, too_long};
+use super::vectors::{Item, Truncation, rows, too_long};
 use crate::app::App;
 use crate::http::admission::RequestControl;
 use crate::http::dtype::{NUMBER_BYTES, write_list};

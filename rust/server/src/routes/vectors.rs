@@ -369,29 +369,3 @@ impl Vectors {
         self.values.chunks_exact(self.dimension)
     }
 }
-
-/// Brings concatenated vectors to length one.
-pub(crate) fn normalize(vectors: &mut [f32], dimension: usize) {
-    for vector in vectors.chunks_exact_mut(dimension) {
-        let length = squared_length(vector).sqrt();
-        if length > 0.0 {
-            for value in vector {
-                *value /= length;
-            }
-        }
-    }
-}
-
-/// With sixteen running sums, so that the compiler can use the widest registers.
-fn squared_length(vector: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let mut sums = [0.0_f32; LANES];
-    let lanes = vector.chunks_exact(LANES);
-    let rest: f32 = lanes.remainder().iter().map(|value| value * value).sum();
-    for values in lanes {
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum += value * value;
-        }
-    }
-    sums.iter().sum::<f32>() + rest
-}
