@@ -13,7 +13,7 @@ root_doc = "docs/index"
 include_patterns = ["docs/**", "bench/record/**/*.md", "bench/notes/*.md", "demo/pages/README.md", "*.md"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 4
-# Records and notes are in no menu; curl commands over several lines are no shell session to Pygments.
+# Records and notes are not in the menu, and Pygments cannot parse curl commands over several lines as a shell session.
 suppress_warnings = ["toc.not_included", "misc.highlighting_failure"]
 
 # Docstrings write names in single backticks.

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def rounded(tensor: np.ndarray) -> np.ndarray:
-    """Round float32 to float16; whole numbers stay."""
+    """Round float32 to float16; integers stay."""
     if tensor.dtype != np.float32:
         return tensor
     narrow = tensor.astype(np.float16)

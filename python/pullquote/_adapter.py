@@ -46,7 +46,7 @@ def check_options(options: Mapping[str, Any], adapter: str) -> Options:
 
 
 def title_of(metadata: Mapping[str, Any]) -> str | None:
-    """The document's title, which tells competing documents apart."""
+    """The document's title, which distinguishes competing documents."""
     title = metadata.get("title")
     return title if isinstance(title, str) and title else None
 

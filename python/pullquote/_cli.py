@@ -191,7 +191,7 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
     """Why a word cannot be an argument."""
     if not word.startswith("-"):
-        return f"{word!r} is one argument too many"
+        return f"{word!r} is an unexpected argument"
     name = word.partition("=")[0]
     return f"there is no argument {name}{did_you_mean(name, _flags(parser)).replace(chr(39), '')}"
 
@@ -433,7 +433,9 @@ def _add_server(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--api-key", metavar="KEY", help=f"the server's key (default: the environment variable {API_KEY})"
     )
-    group.add_argument("--ca-certs", type=Path, metavar="PATH", help="PEM file of the only trusted authorities")
+    group.add_argument(
+        "--ca-certs", type=Path, metavar="PATH", help="PEM file with the only trusted certificate authorities"
+    )
     here = "" if command.prog.endswith("mcp") else ", or for each call without --server (default: none)"
     group.add_argument("--timeout", type=float, help=f"seconds for a request (default: {SERVER_TIMEOUT:g}){here}")
 

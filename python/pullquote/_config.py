@@ -63,7 +63,7 @@ class EngineConfig:
         """Check the arguments, and load the model. Returns the config that `_native` takes, and the model's name.
 
         In that config `model` is a `Path`, `encoder` is loaded, `threads` is an int, and `cores` is a list or `None`. Without
-        `normalizes`, the vectors are those before the normalization at the model's end.
+        `normalizes`, vectors are returned without the model's final normalization.
         """
         config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype))
         return config._load(normalizes=normalizes)

@@ -1,4 +1,4 @@
-"""Converting ``pytorch_model.bin`` to safetensors, once. Only files of before torch 1.6, which are no ZIP files, need torch."""
+"""Converting ``pytorch_model.bin`` to safetensors, once. Only files of before torch 1.6, which are not ZIP files, need torch."""
 
 from __future__ import annotations
 

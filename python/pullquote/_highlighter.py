@@ -175,7 +175,7 @@ class Highlighter(EngineHandle):
           with several pages, because equal numbers of both may be a coincidence.
         - `fuse`: one answer to all queries: a sentence counts for the query that it answers best.
         - `lexical_weight`: weight of words, from 0.0 (cosine only) to 1.0 (words only). ``"auto"`` is 0.5, higher if the model's
-          tokenizer does not know the page's script, and lower if the pages have hardly a word of the query.
+          tokenizer does not know the page's script, and lower if the pages contain few of the query's words.
         - `effort`: which windows to encode. ``"full"``: all. ``"auto"``: windows that match words of the query, a small sample,
           and every window that could still be better than those; all windows of a page if that is more than half of it (for
           example because it is in another language). ``"fast"``: the same, but at most 64 additional windows for each page,

@@ -377,11 +377,11 @@ class Highlights(Sequence[list[Highlight]]):
         return _tables.to_arrow(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The table of `to_arrow` as a DataFrame of pandas, which it needs."""
+        """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
         return _tables.to_pandas(self)
 
     def to_polars(self) -> polars.DataFrame:
-        """The table of `to_arrow` as a DataFrame of polars, which it needs."""
+        """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
         return _tables.to_polars(self)
 
     @classmethod

@@ -48,7 +48,7 @@ def highlight_as_text(highlight: Highlight) -> str:
 
 
 def shortened(text: str, room: int) -> str:
-    """A text in one line, cut to some characters."""
+    """A text in one line, cut to a few characters."""
     text, room = " ".join(text.split()), max(room, 20)
     return text if len(text) <= room else f"{text[: room - 1]}…"
 

@@ -68,7 +68,7 @@ class Downloader(Protocol):
 
 
 def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
-    """Download the files of a model that the cache lacks or has damaged, and return their directory.
+    """Download the files of a model that are missing or damaged in the cache, and return their directory.
 
     Raises `ModelNotFoundError` if the hub has no such model or revision, or the disk no space; `UnauthorizedError` for models that
     need a token; `UnsupportedModelError` for models without the files that pullquote reads; `UnavailableError` if the hub does not
@@ -168,7 +168,7 @@ def _client(endpoint: str, options: HubOptions, cache: Path) -> Downloader:
 
 
 def _download(client: Downloader, name: str, directory: Path, files: list[RemoteFile]) -> None:
-    """Download those of the files that the snapshot lacks or has damaged."""
+    """Download the files that are missing or damaged in the snapshot."""
     wanted = [file for file in files if not is_intact(directory / file.path, file)]
     if not wanted:
         return

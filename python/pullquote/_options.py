@@ -24,7 +24,7 @@ Effort = Literal["full", "fast", "auto", "instant"]
 # Pages of a call: texts, pairs of an id and a text, or a mapping from ids to texts.
 Pages: TypeAlias = Iterable[str] | Iterable[tuple[Any, str]] | Mapping[Any, str]
 
-# A query of more characters is a page, probably.
+# A query of more characters is probably a page.
 LONG_QUERY = 1000
 # Default seconds of a client's request.
 SERVER_TIMEOUT = 60.0
@@ -148,7 +148,7 @@ def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str
             return given, named
         own, texts = [page[0] for page in given], [page[1] for page in given]
     if ids is not None:
-        message = "ids does not go with texts that have ids of their own: pairs, or a mapping from id to text"
+        message = "ids cannot be combined with texts that have ids of their own: pairs, or a mapping from id to text"
         raise InvalidArgumentError(message)
     return texts, own
 
@@ -217,7 +217,7 @@ def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
         message = f'{name} must be {wanted}, not a {kind}; pass [{name}.read_text(encoding="utf-8")]'
         raise InvalidTypeError(message)
     if hasattr(texts, "to_pylist"):
-        # Of an array of pyarrow, whose own items are no strings.
+        # Of an array of pyarrow, whose own items are not strings.
         return cast("list[_Item]", texts.to_pylist())
     try:
         return list(texts)

@@ -76,7 +76,7 @@ CONTEXTS: Final = (
 )
 # The same for each end of a long passage, after characters of its own.
 ENDS: Final = (*((length, *CONTEXTS[0]) for length in (20, 40)), *((80, *context) for context in CONTEXTS))
-# Maximum of a line for each end, so that the two do not meet.
+# Maximum characters for each end of a line, so that the two ends do not overlap.
 LONGEST_END: Final = LONGEST_WHOLE // 2
 
 # HTML's white space: a browser shows a run of it as one space. Others, such as U+00A0 and U+3000, stay.

@@ -100,7 +100,7 @@ def to_arrow(result: Highlights) -> Any:
             columns["id"] = pyarrow.array(columns["id"])
         except (pyarrow.ArrowException, TypeError) as error:
             kinds = ", ".join(sorted({type(each).__name__ for each in columns["id"]}))
-            message = f"ids of the types {kinds} make no column of Arrow ({error}); pass ids of one type, such as str"
+            message = f"ids of the types {kinds} cannot be stored in one Arrow column ({error}); pass ids of one type, such as str"
             raise InvalidTypeError(message) from error
     return pyarrow.table(columns)
 

@@ -113,6 +113,6 @@ def table_options(options: Options) -> dict[str, Any]:
     """Check that options suit a table."""
     for name, default in _ROW_OPTIONS.items():
         if options.get(name, default) != default:
-            message = f"{name} does not go with a table: each of its rows is a page with a query of its own"
+            message = f"{name} cannot be combined with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
     return {name: value for name, value in options.items() if name not in _ROW_OPTIONS}

@@ -52,7 +52,7 @@ Files = Iterable[str | os.PathLike[str] | bytes]
 
 EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
 
-# numpy's types of the bytes. It has no bfloat16, so those are uint16.
+# NumPy's dtype of each. NumPy has no bfloat16, so its bytes are uint16.
 NUMPY_DTYPES = {"float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "int8": "i1", "binary": "u1"}
 
 
@@ -165,7 +165,7 @@ class HighlightsCall:
     ) -> None:
         names = [name for name, _ in server_options["files"]]
         if not isinstance(texts, tuple) or texts or options.get("titles") is not None:
-            message = "texts and titles do not go with files, which are the pages; make one call for each"
+            message = "texts and titles cannot be combined with files, which are the pages; make one call for each"
             raise InvalidArgumentError(message)
         if not names:
             message = "files is empty; pass at least one path, or the bytes of a file"
@@ -298,8 +298,8 @@ class Client(BaseClient):
 
     - `url`: of a server, for example ``"http://127.0.0.1:8080"``, ``"https://…"`` or ``"unix:/run/pullquote.sock"``. Or of several
       servers of the same model: each request goes to the least busy one, and servers that fail are skipped for a while.
-      `embed` also works with servers that have Text Embeddings Inference's ``/embed`` or OpenAI's API; the URL of the latter may
-      end in ``/v1``.
+      `embed` also works with servers that have Text Embeddings Inference's ``/embed`` or OpenAI's API, whose URL may end in
+      ``/v1``.
     - `api_key`: sent as ``authorization: Bearer …``. `headers`: sent with every request.
     - `model`: the model's name, which OpenAI's API requires.
     - `timeout`: seconds for one HTTP request, also sent as ``Request-Timeout-Ms``. A call's own `timeout` is for all of its

@@ -47,7 +47,7 @@ def passages_tool(
     `top_n` is the maximum of passages of all documents together, and `options` are those of `Highlighter.highlights` except
     `titles`, `pairing` and `fuse`.
 
-    Raises `InvalidTypeError` for an unknown option, and for documents that are no mapping. The tool raises the errors of
+    Raises `InvalidTypeError` for an unknown option, and for documents that are not a mapping. The tool raises the errors of
     `Highlighter.highlights`.
     """
     checked = check_options(options, "passages_tool")

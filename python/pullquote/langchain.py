@@ -1,6 +1,6 @@
 """LangChain: a document compressor, and embeddings. Needs ``pip install "pullquote[langchain]"``.
 
-The compressor replaces each retrieved document by the passages that answer the query. It needs no language model.
+The compressor replaces each retrieved document with the passages that answer the query. It needs no language model.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LlamaIndex: a node postprocessor, and embeddings. Needs ``pip install "pullquote[llamaindex]"``.
 
-The postprocessor replaces each retrieved node by the passages that answer the query.
+The postprocessor replaces each retrieved node with the passages that answer the query.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PullquotePostprocessor(BaseNodePostprocessor):
     `max_total_tokens` are for all of them. Where nothing passes `min_score`, the result is an empty list.
 
     Each passage is a `TextNode` with the metadata, metadata keys and templates of its node, and its source document.
-    `start_char_idx` and `end_char_idx` count in the source document, if the node knows its own, and otherwise in the node.
+    `start_char_idx` and `end_char_idx` count in the source document, if the node has its offsets there, and otherwise in the node.
     ``metadata["title"]`` of a node is its title for the ranking.
 
     - `highlighter`: a `Highlighter` or `Client`; `None` is the highlighter that `pullquote.highlights` shares.

@@ -40,7 +40,7 @@ KEPT_FILES = 256
 SEARCH_RESULTS = 10
 
 UNANSWERED = "Nothing in these sources answers the query; passages, if any, are only the nearest ones."
-INSTRUCTIONS = """Long texts, files and web pages need not be read as a whole: `highlights` returns the passages that answer a \
+INSTRUCTIONS = """Long texts, files and web pages need not be read in full: `highlights` returns the passages that answer a \
 question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in one call."""
 
 _Tool = TypeVar("_Tool", bound=Callable[..., Any])
@@ -73,7 +73,7 @@ class Answer(BaseModel):
     answered: bool = Field(
         description="false if nothing in the sources answers the query; the passages are then the nearest ones"
     )
-    note: str = Field(description="that nothing answers the query, in words; else empty")
+    note: str = Field(description="a message if nothing answers the query; otherwise empty")
     passages: list[Passage]
     truncated: bool = Field(description="whether the sources have more text than these passages")
     total_tokens: int | None = Field(description="tokens of all sources; null if they are too long to count")
@@ -256,7 +256,7 @@ class _Tools:
         return self._routes.search(query)
 
     def fetch(self, id: Annotated[str, Field(description="id of a result of search")]) -> Page:  # noqa: A002 - the tool's shape
-        """Read a stored document as a whole."""
+        """Read a whole stored document."""
         assert self._routes is not None  # noqa: S101 - make_server adds the tool only then
         stored = self._routes.client.get_document(id)
         metadata = {"text_hash": stored.text_hash}

@@ -25,7 +25,7 @@ PARQUET = (".parquet", ".pq")
 LINES = (".jsonl", ".ndjson")
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
-# A chunk ends after the row that reaches one of these: some seconds of a core's work.
+# A chunk ends after the row that reaches one of these: a few seconds of CPU time.
 CHUNK_BYTES = 4 * 1024 * 1024
 CHUNK_ROWS = 4096
 BLOCK_BYTES = 1024 * 1024

@@ -40,7 +40,7 @@ class Settings:
     inline_text_bytes: int = MEBIBYTE // 16
     """Bytes of queries and pages of a request to the IO processor, which reads text on vLLM's event loop."""
     inline_windows: int = 2000
-    """Windows of such a request."""
+    """Windows of a request to the IO processor."""
     inline_requests: int = 1024
     """Unanswered requests to the IO processor; beyond it the oldest is dropped."""
 

@@ -75,7 +75,7 @@ def parse(body: bytes, settings: Settings) -> HighlightsRequest:
     try:
         return validate(json.loads(body), settings)
     except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(HTTPStatus.BAD_REQUEST, "malformed_body", f"the body is no JSON: {error}") from None
+        raise InvalidRequestError(HTTPStatus.BAD_REQUEST, "malformed_body", f"the body is not JSON: {error}") from None
 
 
 def validate(body: object, settings: Settings) -> HighlightsRequest:
@@ -130,7 +130,7 @@ def _document(document: object, field: str, settings: Settings) -> dict[str, str
         raise _invalid(field, "a document needs a text; this server stores none")
     size = len(page["text"].encode(errors="surrogatepass"))
     if size > settings.max_document_bytes:
-        message = f"a text of {size} bytes is longer than {settings.max_document_bytes}, the most this server takes"
+        message = f"a text has {size} bytes; the maximum is {settings.max_document_bytes}"
         raise _invalid(field, message)
     return {"id": None, "title": None, **page}
 
@@ -141,7 +141,7 @@ def _list(value: object, field: str, most: int) -> list[Any]:
     if not value:
         raise _invalid(field, "the list is empty; it must have at least one entry")
     if len(value) > most:
-        raise _invalid(field, f"there are {len(value)}, more than {most}, the most this server takes")
+        raise _invalid(field, f"there are {len(value)} entries; the maximum is {most}")
     return value
 
 

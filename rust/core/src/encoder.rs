@@ -4,7 +4,7 @@
 //! them in a second pass. `submit` never waits. A row's values depend on that row's ids alone, up to rounding. An
 //! encoder without threads may offer a [`BatchRunner`], with which several waiting callers compute batches at the same
 //! time. One that keeps the vectors of tokens may offer a [`TokenEncoder`]. [`crate::encoder::abi`] is the same interface
-//! as a table of C functions, without the latter.
+//! as a table of C functions, without the `TokenEncoder`.
 
 pub mod abi;
 pub mod cosine;
@@ -250,7 +250,6 @@ pub type EncodeTokens = Arc<dyn Fn(&Batch, &mut Vec<f32>) -> Result<()> + Send +
 pub struct TokenEncoder {
     /// Values in a token's vector.
     pub width: usize,
-    /// The function.
     pub encode: EncodeTokens,
 }
 

@@ -116,7 +116,7 @@ impl ErrorKind {
         ErrorRow { python_class, python_base, http_status, exit_code, retryable, meaning }
     }
 
-    /// The name that programs compare, as it stands in answers over HTTP: the Python class without its ending.
+    /// The name that programs compare, as in answers over HTTP: the Python class without its ending.
     pub fn name(self) -> String {
         let mut name = String::new();
         for letter in self.row().python_class.trim_end_matches("Error").chars() {

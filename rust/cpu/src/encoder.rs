@@ -36,7 +36,7 @@ impl CpuEncoder {
     /// workers of all devices; `None` is one for each core.
     ///
     /// # Errors
-    /// The kind tells whether an argument, the model or a device is unusable.
+    /// The kind says whether an argument, the model or a device is unusable.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         let dtype = Dtype::parse(dtype)?;
         Self::load_with(&Model::read(directory)?, devices, dtype, threads, InstructionSet::selected()?)

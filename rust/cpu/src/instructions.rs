@@ -76,7 +76,6 @@ impl InstructionSet {
         }
     }
 
-    /// The set with this name.
     pub fn named(name: &str) -> Result<Self> {
         let available = Self::available();
         if let Some(found) = available.iter().find(|set| set.name() == name) {

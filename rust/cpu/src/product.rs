@@ -29,7 +29,6 @@ pub trait Operand {
 pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug {
     /// How its words are multiplied.
     type Product: Operand;
-    /// The number 0.
     const ZERO: Self;
     /// Values in a word.
     const PER_WORD: usize = size_of::<u32>() / size_of::<Self>();
@@ -174,7 +173,6 @@ impl Element for Bf16 {
     }
 }
 
-/// A matrix of words.
 #[derive(Clone, Copy, Debug)]
 pub struct WordMatrix<'words> {
     /// The words, from the matrix's first on.

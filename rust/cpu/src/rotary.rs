@@ -35,7 +35,7 @@ impl Rotary {
 #[derive(Debug)]
 pub enum HeadNorms {
     None,
-    /// Of each head by itself: for queries and for keys.
+    /// For each head: of queries and of keys.
     Heads(LayerNorm, LayerNorm),
     /// Of all heads of a token together.
     Rows(LayerNorm, LayerNorm),

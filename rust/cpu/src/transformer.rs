@@ -269,7 +269,6 @@ fn full_rows<E>(values: &mut [E], stride: usize) -> OutputRows<'_, E> {
 }
 
 impl TransformerLayers {
-    /// Loads the layers of a model.
     pub fn load<S: Simd>(model: &Model, config: Transformer, mut loader: Loader<S>) -> Result<Self> {
         let names = select_names(&config, &loader);
         let hidden = config.hidden;
@@ -340,9 +339,8 @@ impl<S: Simd> LoadLayers<'_, S> {
         let rows = table.dim(0).saturating_sub(first_position);
         if rows < self.longest {
             let (source, name, longest) = (weights.source().display(), self.names.positions, self.longest);
-            let message = format!(
-                "{source}: the tensor {name}.weight is good for {rows} tokens, but config.json asks for {longest}"
-            );
+            let message =
+                format!("{source}: the tensor {name}.weight has {rows} positions, but config.json asks for {longest}");
             return Err(Error::new(ErrorKind::InvalidModel, message));
         }
         let mut embeddings = vec![0.0; self.longest * width];

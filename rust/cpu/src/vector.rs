@@ -48,7 +48,6 @@ impl Bf16 {
 
 /// Work that is compiled for each instruction set.
 pub trait Task {
-    /// The result.
     type Output;
 
     /// Runs the task. Implementations are `#[inline(always)]`.
@@ -78,9 +77,7 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
 
     /// The same value in all lanes.
     fn splat(self, value: f32) -> Self::Floats;
-    /// Reads values.
     fn load(self, values: &[f32]) -> Self::Floats;
-    /// Writes values.
     fn store(self, out: &mut [f32], values: Self::Floats);
     /// Reads bfloat16, widened.
     fn load_bf16(self, values: &[Bf16]) -> Self::Floats;
@@ -93,13 +90,9 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// Writes integers as int16.
     fn store_i16(self, out: &mut [i16], values: Self::Floats);
 
-    /// `a + b`
     fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    /// `a - b`
     fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    /// `a · b`
     fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    /// `a / b`
     fn div(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// `a · b + c`, rounded once where the set has an instruction for it.
     fn mul_add(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
@@ -122,7 +115,6 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
 
     /// The same word in all lanes.
     fn splat_word(self, word: u32) -> Self::Words;
-    /// Reads words.
     fn load_words(self, words: &[u32]) -> Self::Words;
     /// Words that are float32.
     fn words_as_floats(self, words: Self::Words) -> Self::Floats;

@@ -103,7 +103,7 @@ impl Weights {
         self.tensors.contains_key(name)
     }
 
-    /// Takes out a list of whole numbers below a bound, once.
+    /// Takes out a list of integers below a bound, once.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`] if it is missing, no list, or has other numbers.

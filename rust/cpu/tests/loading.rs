@@ -50,7 +50,7 @@ fn weights_of_wrong_shape_are_named() {
         ),
         (
             |draft| draft.tensors[1].1 = Tensor { values: vec![0.0; 180], shape: vec![9, 20] },
-            &["embeddings.position_embeddings.weight", "9 tokens", "20"],
+            &["embeddings.position_embeddings.weight", "9 positions", "20"],
         ),
         (|draft| draft.config["num_attention_heads"] = json!(3), &["config.json", "20", "3"]),
     ];

@@ -36,7 +36,7 @@ pub(crate) fn check_store(py: Python<'_>, path: PathBuf) -> PyResult<()> {
 
 #[pymethods]
 impl Server {
-    /// Host and port, as they stand in a URL.
+    /// Host and port, as in a URL.
     #[getter]
     fn address(&self) -> &str {
         &self.address

@@ -83,7 +83,7 @@ impl TorchEncoder {
     /// Loads a model onto devices; see `load` in Python for what the arguments may be.
     ///
     /// # Errors
-    /// The kind tells whether an argument, the model or a device is unusable.
+    /// The kind says whether an argument, the model or a device is unusable.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         Self::load_with(
             directory,

@@ -54,7 +54,7 @@ fn weights_of_another_shape_are_named() {
         ),
         (
             |draft| draft.tensors[1].1 = Tensor::f_zeros([9, 16], (Kind::Float, Device::Cpu)).expect("torch works"),
-            &["embeddings.position_embeddings.weight", "9 tokens", "20"],
+            &["embeddings.position_embeddings.weight", "9 positions", "20"],
         ),
         (|draft| draft.config["num_attention_heads"] = json!(3), &["config.json", "16", "3"]),
     ];

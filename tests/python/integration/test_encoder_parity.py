@@ -133,7 +133,7 @@ def test_torch_encoder_on_cpu_matches_sentence_transformers(pieces: list[str], r
 
 def test_driver_older_than_torch_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     # What `pullquote_torch` answers with such a driver; `rust/torch/tests/runtime.rs` has the text.
-    problem = "NVIDIA's driver is good for CUDA 12.2, but this torch needs CUDA 13.0: update the driver"
+    problem = "NVIDIA's driver supports CUDA 12.2, but this torch needs CUDA 13.0: update the driver"
     encoder = SimpleNamespace(driver_problem=lambda: problem, cuda_device_count=lambda: 0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(_models, "find_torch_encoder", lambda: encoder)

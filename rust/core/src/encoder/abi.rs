@@ -62,7 +62,7 @@ pub struct EncoderTable {
     pub last_error: unsafe extern "C" fn(state: *mut c_void) -> *const c_char,
     /// Stops the encoder's threads and frees its memory. Called once, from any thread.
     pub release: unsafe extern "C" fn(state: *mut c_void),
-    /// See [`Encoder::profile`](crate::encoder::Encoder::profile); null where the encoder has no stages to tell apart.
+    /// See [`Encoder::profile`](crate::encoder::Encoder::profile); null if the encoder does not distinguish stages.
     pub profile: Option<unsafe extern "C" fn(state: *mut c_void, synchronizes: bool)>,
     /// See [`Encoder::times`](crate::encoder::Encoder::times); null where the encoder measures nothing. Returns whether it wrote
     /// `times`.

@@ -43,7 +43,6 @@ impl EmbeddingDtype {
         matches!(self, Self::Float32 | Self::Float16 | Self::Bfloat16)
     }
 
-    /// Bytes of a vector.
     pub const fn row_bytes(self, dimension: usize) -> usize {
         match self {
             Self::Float32 => 4 * dimension,

@@ -299,7 +299,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The name of a file that stands in this folder itself.
+/// The name of a file directly in this folder.
 fn in_folder<'path>(path: &'path str, folder: &str) -> Option<&'path str> {
     let name = if folder.is_empty() { path } else { path.strip_prefix(folder)?.strip_prefix('/')? };
     (!name.contains('/')).then_some(name)

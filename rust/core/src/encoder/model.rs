@@ -225,7 +225,7 @@ fn read_transformer_settings(directory: &Path) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// Without `modules.json`, refuses a model whose class says that its vectors are no embeddings: their mean would be computed, and
+/// Without `modules.json`, refuses a model whose class says that its vectors are not embeddings: their mean would be computed, and
 /// mean nothing.
 fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
     let classes = config.get("architectures").and_then(Value::as_array);

@@ -25,7 +25,7 @@ pub trait Compute: Send + Sync + 'static {
     /// Called once on each worker thread, before its first batch.
     fn prepare_worker(&self) {}
 
-    /// Computes a checked batch and replaces `rows` by its vectors: float32 `[rows, dimension]`.
+    /// Computes a checked batch and replaces `rows` with its vectors: float32 `[rows, dimension]`.
     ///
     /// # Errors
     /// [`ErrorKind::Encoder`] or [`ErrorKind::OutOfMemory`] if the batch cannot be computed.
@@ -283,7 +283,6 @@ fn run(slot: &mut Slot, compute: impl FnOnce(&Batch, &mut Vec<f32>) -> Result<()
     })
 }
 
-/// The message of a caught panic.
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()

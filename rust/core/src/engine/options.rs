@@ -183,9 +183,9 @@ impl Options {
     pub fn pairing(&self, queries: usize, pages: usize) -> Result<Pairing> {
         match (self.pairing, self.fuse) {
             (PairingOption::Auto | PairingOption::All, true) => Ok(Pairing::Fused),
-            (PairingOption::Each, true) => {
-                invalid("fuse=True joins all queries on every page, so it does not go with pairing=\"each\"".to_owned())
-            }
+            (PairingOption::Each, true) => invalid(
+                "fuse=True joins all queries on every page, so it cannot be combined with pairing=\"each\"".to_owned(),
+            ),
             (PairingOption::Auto, false) if queries > 1 && pages > 1 => invalid(format!(
                 "{queries} queries and {pages} pages: pairing=\"all\" asks each query of every page, pairing=\"each\" asks query i \
                  of page i"
@@ -249,7 +249,7 @@ fn simplify(schema: &mut Schema) {
     }
 }
 
-/// The names of an enum, whose variants with a description stand alone and all others together.
+/// The names of an enum. Its schema lists each variant with a description alone, and all others together.
 fn names(variants: &Value) -> Option<Vec<Value>> {
     let of_variant = |variant: &Value| match (variant.get("const"), variant.get("enum")) {
         (Some(name), _) => Some(vec![name.clone()]),
@@ -453,6 +453,6 @@ mod tests {
         let fused = Options { fuse: true, ..Options::default() };
         assert_eq!(fused.pairing(3, 3).unwrap(), Pairing::Fused);
         let wrong = Options { pairing: PairingOption::Each, ..fused };
-        assert!(wrong.pairing(3, 3).unwrap_err().message().contains("does not go with pairing=\"each\""));
+        assert!(wrong.pairing(3, 3).unwrap_err().message().contains("cannot be combined with pairing=\"each\""));
     }
 }

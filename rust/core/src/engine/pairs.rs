@@ -14,7 +14,7 @@ use crate::runtime::call::Call;
 use crate::scheduler::block_on;
 use crate::text::formats::Format;
 
-/// Text of a group: some seconds of one core's work, which hide the cost of starting and ending a group.
+/// Text of a group: a few seconds of CPU time, which hide the cost of starting and ending a group.
 const GROUP_BYTES: usize = 512 * 1024;
 
 /// Bounds groups of very short texts, where the cost is in the pairs.

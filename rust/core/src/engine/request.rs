@@ -131,7 +131,7 @@ impl Request<'_> {
         }
         if formats.len() != 1 && formats.len() != pages.len() {
             return invalid(format!(
-                "{} formats do not go with {} pages; pass one for all, or one for each page",
+                "{} formats for {} pages; pass one for all, or one for each page",
                 formats.len(),
                 pages.len()
             ));

@@ -103,7 +103,7 @@ impl Engine {
         (all > pages).then_some(pages)
     }
 
-    /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is no part of
+    /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is not part of
     /// any call's work.
     pub(super) async fn static_vectors(&self, context: &CallContext<'_, '_>) -> Result<Arc<StaticVectors>> {
         if let Some(vectors) = self.static_vectors.get() {

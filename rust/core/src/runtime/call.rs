@@ -107,7 +107,7 @@ impl<'caller> Call<'caller> {
         Self { limits, ..self }
     }
 
-    /// Replaces the stop handle by one that the caller already holds.
+    /// Replaces the stop handle with one that the caller already holds.
     pub fn stopped_by(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }

@@ -102,7 +102,6 @@ impl Stage {
 /// Total time and count of one stage.
 #[derive(Clone, Copy, Debug)]
 pub struct StageTotal {
-    /// One of [`Stage::ALL`].
     pub stage: Stage,
     /// Summed over calls and batches, which overlap in time.
     pub time: Duration,
@@ -181,7 +180,6 @@ impl Profiler {
         self.synchronizes
     }
 
-    /// One total for each of [`Stage::ALL`].
     pub fn totals(&self) -> Vec<StageTotal> {
         let total = |stage: Stage| {
             let (nanoseconds, count) = &self.totals[stage as usize];

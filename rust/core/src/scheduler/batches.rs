@@ -148,7 +148,7 @@ impl<R> Batches<R> {
         budget.even(self.waiting_rows, self.waiting_tokens, in_flight, workers)
     }
 
-    /// Replaces `batch` and `targets` by the device's next batch, sorted by length, and where its rows belong. Returns
+    /// Replaces `batch` and `targets` with the device's next batch, sorted by length, and where its rows belong. Returns
     /// the devices that failed on these rows before; `None` where no rows wait for this device.
     pub(crate) fn next_batch(
         &mut self,

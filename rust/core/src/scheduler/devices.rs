@@ -102,7 +102,7 @@ impl Devices {
     }
 
     /// The device for the next batch: among those with room that are not skipped, first one to probe, then the one that
-    /// would finish first. `is_needed` tells whether rows wait for a device in backoff because all healthy ones failed
+    /// would finish first. `is_needed` says whether rows wait for a device in backoff because all healthy ones failed
     /// on them.
     pub(crate) fn next(&self, now: Instant, is_needed: impl Fn(usize) -> bool) -> Option<usize> {
         let mean = self.mean_seconds_per_token();
@@ -207,7 +207,7 @@ impl Devices {
             return;
         }
         let delay = match device.backoff {
-            // The batch was submitted before the backoff began, so its failure is no news.
+            // The batch was submitted before the backoff began, so its failure adds nothing.
             Some(backoff) if now < backoff.until => return,
             Some(backoff) => backoff.delay.saturating_mul(2).min(MAX_BACKOFF),
             None => INITIAL_BACKOFF,

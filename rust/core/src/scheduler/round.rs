@@ -75,7 +75,7 @@ pub(super) struct Round {
     in_flight: Vec<VecDeque<InFlightBatch>>,
     /// Reused for each batch; grows to the largest.
     batch: Batch,
-    /// Reused target lists. All in all there is one more than batches in flight.
+    /// Reused target lists. There is one more than batches in flight.
     spare: Vec<RowDestinations>,
 }
 

@@ -49,7 +49,6 @@ impl fmt::Display for Format {
     }
 }
 
-/// A parsed source.
 #[derive(Clone, Debug)]
 pub struct Document<'source> {
     /// Borrowed if the text is the source.

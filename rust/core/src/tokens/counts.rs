@@ -42,7 +42,7 @@ impl Tokens {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// Tokens before each unit, and in all. Each unit is counted with the white space after it.
+    /// Tokens before each unit, and in total. Each unit is counted with the white space after it.
     ///
     /// Where tokens include white space (byte-level, `SentencePiece`), a run of units may have a few more or fewer
     /// tokens.

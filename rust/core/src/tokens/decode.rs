@@ -4,7 +4,6 @@ use super::{Tokens, signed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
 
-/// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// The row in the embedding table.

@@ -57,7 +57,6 @@ impl Row {
 }
 
 impl Tokens {
-    /// The row of a text or of its ids.
     pub fn row_of(&self, source: TextOrIds, role: Role, options: &RowOptions) -> Result<Row> {
         let (prompt, body) = match source {
             TextOrIds::Text(text) => self.prompt_and_body(text, role)?,

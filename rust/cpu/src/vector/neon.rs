@@ -10,7 +10,7 @@ use super::{Bf16, ByteProduct, Simd, Task, Tile};
 pub struct Neon<const DOT: bool>(());
 
 impl<const DOT: bool> Neon<DOT> {
-    /// The set, where this processor has it.
+    /// The instruction set, if this processor has it.
     pub fn detect() -> Option<Self> {
         let found = std::arch::is_aarch64_feature_detected!("neon")
             && (!DOT || std::arch::is_aarch64_feature_detected!("dotprod"));

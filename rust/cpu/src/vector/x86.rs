@@ -14,7 +14,7 @@ pub struct Avx2<const VNNI: bool>(());
 pub struct Avx512<const VNNI: bool, const BF16: bool>(());
 
 impl<const VNNI: bool> Avx2<VNNI> {
-    /// The set, where this processor has it.
+    /// The instruction set, if this processor has it.
     pub fn detect() -> Option<Self> {
         let found = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -24,7 +24,7 @@ impl<const VNNI: bool> Avx2<VNNI> {
 }
 
 impl<const VNNI: bool, const BF16: bool> Avx512<VNNI, BF16> {
-    /// The set, where this processor has it.
+    /// The instruction set, if this processor has it.
     pub fn detect() -> Option<Self> {
         let found = Avx2::<false>::detect().is_some()
             && is_x86_feature_detected!("avx512f")

@@ -82,7 +82,7 @@ impl CudaDevice {
             Launcher { name: name.to_owned(), network, runtime, max_tokens, flags: flags_of_thread, graphs };
         let work = move || {
             use_one_thread();
-            // For an error that tells more than "no device".
+            // For an error that says more than "no device".
             let free = runtime.use_device(index).and_then(|()| runtime.free_memory());
             let failed = free.is_err();
             let _ = usable.send(free);
@@ -134,7 +134,7 @@ impl CudaDevice {
     /// Hands a checked batch to the GPU's thread. Its errors are those of [`Self::collect`].
     pub fn submit(&mut self, ticket: u64, batch: &Batch) {
         let began = Instant::now();
-        // A lost GPU is sent nothing, so any slot is good for a batch that fails.
+        // A lost GPU is sent nothing, so a batch that fails may use any slot.
         let is_lost = self.flags.lost.get().is_some();
         let spare =
             self.spare.iter().position(|slot| is_lost || slot.is_idle()).map(|spare| self.spare.swap_remove(spare));
@@ -171,7 +171,7 @@ impl CudaDevice {
         self.flags.graph_error.get().map(CString::as_c_str)
     }
 
-    /// The number of slots, which is the most batches that were ever in flight at once.
+    /// The number of slots: the peak number of batches in flight.
     pub fn slot_count(&self) -> usize {
         self.queued + self.running.len() + self.spare.len()
     }
@@ -271,7 +271,7 @@ impl Drop for CudaDevice {
                 Err(error) => break error == RecvTimeoutError::Disconnected,
             }
         };
-        // A thread that a broken GPU holds up ends by itself, or with the process.
+        // A thread blocked by a broken GPU ends later, or with the process.
         if let Some(thread) = self.thread.take().filter(|_| ended) {
             let _ = thread.join();
         }

@@ -7,7 +7,7 @@
 //! stream, and nothing in the pool is read after its graph has ended.
 //!
 //! A shape is captured when it comes for the second time. The first rows of a graph are compared with those of the same batch
-//! without one; callers get the latter. After any error, and where rows differ, the device uses no graphs any more.
+//! without a graph, which callers get. After an error, or if rows differ, the device stops using graphs.
 //!
 //! Nothing of this has run on a GPU. The tests replay kernels on a CPU, through a runtime library of their own.
 
@@ -206,7 +206,7 @@ impl Graphs {
         recorded
     }
 
-    /// Frees the graphs and their memory once the GPU has come to the end of its queue, and leaks them if it does not.
+    /// Frees the graphs and their memory once the GPU has reached the end of its queue, and leaks them if it does not.
     pub(super) fn end(self, is_lost: bool) {
         if is_lost || self.has_ended() != Ok(true) {
             return std::mem::forget(self);
@@ -230,7 +230,7 @@ impl Graphs {
         Ok(false)
     }
 
-    /// Tells the host's log that there are no graphs any more.
+    /// Logs to the host that graphs are no longer used.
     pub(super) fn warn(&self, name: &str, why: &str) {
         (self.support.warn)(&format!("{name}: CUDA graphs are off, and batches are computed without: {why}"));
     }

@@ -213,7 +213,7 @@ impl Launcher {
         graphs.end(false);
     }
 
-    /// Any call tells whether the GPU works: where it is broken, every call returns the error that broke it.
+    /// Any call shows whether the GPU works: where it is broken, every call returns the error that broke it.
     fn free_memory(&self) -> Result<u64, CudaError> {
         self.runtime.clear_error();
         self.runtime.free_memory()

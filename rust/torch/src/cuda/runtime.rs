@@ -104,7 +104,7 @@ impl Runtime {
 
     /// Makes a GPU the calling thread's current one.
     pub fn use_device(&self, device: usize) -> Result<(), CudaError> {
-        // SAFETY: a number that is no device is an error.
+        // SAFETY: a number that is not a device is an error.
         self.check(unsafe { (self.set_device)(c_int::try_from(device).unwrap_or(c_int::MAX)) })
     }
 
@@ -129,11 +129,11 @@ impl Runtime {
         let known = unsafe {
             (self.driver_get_version)(&raw mut driver) == 0 && (self.runtime_get_version)(&raw mut runtime) == 0
         };
-        // 13000 is 13.0; a driver is good for all versions with its major number. 0 is no driver.
+        // 13000 is 13.0; a driver supports all versions with its major number. 0 means no driver.
         (known && driver > 0 && driver / 1000 < runtime / 1000).then(|| {
             let text = |version: c_int| format!("{}.{}", version / 1000, version % 1000 / 10);
             let (driver, runtime) = (text(driver), text(runtime));
-            format!("NVIDIA's driver is good for CUDA {driver}, but this torch needs CUDA {runtime}: update the driver")
+            format!("NVIDIA's driver supports CUDA {driver}, but this torch needs CUDA {runtime}: update the driver")
         })
     }
 

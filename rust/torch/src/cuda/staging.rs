@@ -1,6 +1,6 @@
 //! The host memory of a batch on its way to a GPU and back.
 //!
-//! It is pinned, so that the GPU copies it by itself, and it is used again once the GPU has come to the batch's event. Shapes come
+//! It is pinned, so that the GPU copies it by itself, and it is reused once the GPU has reached the batch's event. Shapes come
 //! in few sizes, so torch's allocator finds the blocks of earlier batches. In the padded layout, rows are as long as the longest
 //! one, up to a multiple of 8, and their number is a [`row_bucket`]. In the ragged layout, the number of tokens is a
 //! [`token_bucket`]: rows of padding tokens follow the batch's own, none longer than the longest, so that every token has a row;
@@ -33,7 +33,6 @@ pub struct Staging {
     /// Ids and lengths.
     padded: PinnedBuffer<i32>,
     queries: PinnedBuffer<f32>,
-    /// The results.
     rows: PinnedBuffer<f32>,
     /// Values in `rows`.
     values: usize,
@@ -194,7 +193,7 @@ impl Staging {
         copy(self.rows.tensor(&size)?, new_reference(rows)?)
     }
 
-    /// The rows, one after the other, once the GPU has come to the batch's event.
+    /// The rows, one after the other, once the GPU has reached the batch's event.
     pub fn values(&self) -> &[f32] {
         let Some(memory) = &self.rows.memory else { return &[] };
         // SAFETY: the memory has at least this many values, all written, and nothing writes to it any more.

@@ -36,7 +36,6 @@ impl Handle {
     }
 }
 
-/// The waker's context.
 struct WakerContext(*const c_void);
 
 // SAFETY: `EncoderTable::set_waker` demands that `wake(context)` may be called from any thread.
@@ -85,7 +84,7 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
 /// # Safety
 /// `state` must come from [`encoder_table`], and not be released before the call that uses this returns.
 unsafe fn handle<'call>(state: *mut c_void) -> &'call Handle {
-    // SAFETY: `encoder_table` made it from a box of this type, to which there is no unique reference before `release`; the
+    // SAFETY: `encoder_table` made it from a box of this type, and no exclusive reference to it exists before `release`; the
     // caller promises the rest.
     unsafe { &*state.cast::<Handle>() }
 }

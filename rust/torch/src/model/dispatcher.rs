@@ -1,5 +1,5 @@
 //! Operators that tch has no functions for, called by name: torch's dispatcher, through the C interface of
-//! `torch/csrc/stable/c/shim.h`. So no C++ is compiled for them, and no C++ exception gets here.
+//! `torch/csrc/stable/c/shim.h`. So no C++ is compiled for them, and no C++ exception reaches Rust.
 //!
 //! Arguments and results are 64-bit `StableIValue`s, as in `torch/csrc/stable/stableivalue_conversions.h`. Numbers and booleans are
 //! their own bits. A tensor is a pointer to an `at::Tensor` that the receiver owns. An optional is null, or a pointer to another

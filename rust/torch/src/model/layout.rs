@@ -90,7 +90,6 @@ impl DeviceBatch {
 }
 
 impl Padded {
-    /// The same with a mask.
     pub(super) fn with_mask(&self) -> TorchResult<Self> {
         Ok(Self { ids: self.ids.f_alias()?, mask: Some(self.full_mask()?) })
     }

@@ -21,7 +21,6 @@ use crate::dtype::dtype_of_module;
 use crate::error::{TorchResult, batch_error};
 use crate::threads::{OneThreadGuard, use_one_thread};
 
-/// A model on a device.
 #[derive(Debug)]
 pub struct Network {
     architecture: Architecture,

@@ -121,8 +121,8 @@ impl Linear {
     }
 }
 
-/// Whether the matrix product computes GELU too. On GPUs it takes tanh's approximation, whose error is below half precision's: the
-/// least cosine of 120 pieces with the error function's was 0.9999983. On CPUs it takes the error function.
+/// Whether the matrix product computes GELU too. On GPUs it uses the tanh approximation, whose error is below half precision's: the
+/// least cosine of 120 pieces with the error function's was 0.9999983. On CPUs GELU uses the error function.
 fn has_gelu_epilogue(input: &Tensor, activation: Activation) -> bool {
     let is_half = matches!(input.kind(), Kind::Half | Kind::BFloat16);
     let is_gelu = match activation {

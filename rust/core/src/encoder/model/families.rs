@@ -334,7 +334,7 @@ impl Config<'_> {
         let (hidden, heads) = (self.number(keys.hidden)?, self.number(keys.heads)?);
         let layers = self.number(keys.layers)?;
         if hidden % heads != 0 {
-            return Err(self.invalid(&format!("{} {hidden} is no multiple of {} {heads}", keys.hidden, keys.heads)));
+            return Err(self.invalid(&format!("{} {hidden} is not a multiple of {} {heads}", keys.hidden, keys.heads)));
         }
         Ok(Transformer {
             hidden,
@@ -455,7 +455,7 @@ impl Config<'_> {
         match theta.map(|theta| theta.as_f64().filter(|theta| *theta > 0.0)) {
             None => Ok(default),
             Some(Some(theta)) => Ok(theta),
-            Some(None) => Err(self.invalid("rope_theta is no positive number")),
+            Some(None) => Err(self.invalid("rope_theta is not a positive number")),
         }
     }
 

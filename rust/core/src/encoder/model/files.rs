@@ -24,7 +24,7 @@ pub(super) fn text<'value>(value: &'value Value, key: &str) -> Option<&'value st
 }
 
 pub(super) fn number(value: &Value, key: &str) -> Option<usize> {
-    // Files write `model_max_length` as 1e30 for "no limit"; it is no u64, and so becomes `None`.
+    // Files write `model_max_length` as 1e30 for "no limit"; it is not a u64, so it becomes `None`.
     value.get(key).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok())
 }
 

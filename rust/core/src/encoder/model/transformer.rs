@@ -88,7 +88,7 @@ pub enum Bias {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryNorm {
     None,
-    /// Of each head by itself.
+    /// Norms of each head.
     Heads,
     /// Of all heads of a token together, where [`Names`] has a name for it.
     Rows,

@@ -39,7 +39,7 @@ impl BatchQueries {
         self.vectors.len() / self.dimension
     }
 
-    /// Replaces `scores` by the vector's cosine with each query.
+    /// Replaces `scores` with the vector's cosine with each query.
     fn compare(&self, vector: &[f32], scores: &mut Vec<f32>) {
         scores.clear();
         scores.extend(self.vectors.chunks_exact(self.dimension).map(|query| cosine(query, 1.0, vector)));

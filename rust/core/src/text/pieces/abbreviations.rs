@@ -1,7 +1,7 @@
 //! Abbreviations: full stops that may not end a sentence, and words that show whether they did.
 //!
 //! The tables are facts of ordinary writing, by language. All apply to every page, because a page's language is unknown
-//! here. A word is listed only if it is no common word of another language that often ends a sentence.
+//! here. A word is listed only if it is not a common word of another language that often ends a sentence.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -172,7 +172,7 @@ pub(super) fn last_word(text: &str) -> &str {
     &text[start..]
 }
 
-/// The rule for a word, passed without its full stop; `None` if it is no abbreviation.
+/// The rule for a word, passed without its full stop; `None` if it is not an abbreviation.
 pub(super) fn rule_of(word: &str) -> Option<AbbreviationRule> {
     let first = word.chars().next()?;
     if word.len() > MAX_BYTES {
@@ -255,7 +255,6 @@ pub(super) fn starts_sentence(abbreviation: &str, text: &str) -> bool {
     OPENER_SET.contains(word) || (!is_initial && OPENERS_IN_NAMES.contains(&word))
 }
 
-/// Whether a text starts with a noun that follows ordinals.
 pub(super) fn starts_with_ordinal_noun(text: &str) -> bool {
     let (word, _) = first_word(text);
     ORDINAL_NOUNS.iter().any(|nouns| nouns.split(' ').any(|noun| noun == word))

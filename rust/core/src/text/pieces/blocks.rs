@@ -16,7 +16,7 @@ const NARROWEST_WRAP: usize = 30;
 /// In narrower lines, a dash at the start is a list item. Paragraphs wrapped at 30 characters are at least this wide.
 const NARROWEST_DASH_WRAP: usize = 20;
 
-/// Longer lines, in characters, are no headings that only indentation shows.
+/// Longer lines, in characters, are not headings that only indentation shows.
 const WIDEST_TERM: usize = 60;
 
 /// Lines above the header of CSV.
@@ -181,7 +181,7 @@ impl BlockSplitter<'_> {
     }
 
     /// Whether a line is a heading or an option that only its indentation shows, as in manual pages: a short paragraph of its
-    /// own that is no sentence, and the text below it stands deeper.
+    /// own that is not a sentence, and the text below it stands deeper.
     fn is_term(&self, line: &Line) -> bool {
         let text = self.text_of(line);
         // Most lines of prose are too long, and end here: the lines below are read twice otherwise.

@@ -59,7 +59,7 @@ pub(super) fn for_each_block(text: &str, blocks: &[Block], mut each: impl FnMut(
     }
 }
 
-/// Replaces line ends, which are all soft inside a block, by spaces. Offsets stay the same.
+/// Replaces line ends, which are all soft inside a block, with spaces. Offsets stay the same.
 fn unwrapped(block: &str) -> Cow<'_, str> {
     if block.contains(['\n', '\r']) { Cow::Owned(block.replace(['\n', '\r'], " ")) } else { Cow::Borrowed(block) }
 }
@@ -246,9 +246,9 @@ const fn is_pictograph(c: char) -> bool {
     matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Whether a number after this word and its full stop starts a sentence: the word is no abbreviation, listed or not.
+/// Whether a number after this word and its full stop starts a sentence: the word is not an abbreviation, listed or not.
 fn is_plain_word(word: &str) -> bool {
-    // `last_word` returns nothing for long words, which are no abbreviations.
+    // `last_word` returns nothing for long words, which are not abbreviations.
     if word.is_empty() {
         return true;
     }
@@ -257,7 +257,7 @@ fn is_plain_word(word: &str) -> bool {
     abbreviations::rule_of(word).is_none() && (letters >= 4 || digits >= 3)
 }
 
-/// Whether the single letter at the end of a sentence is no abbreviation: `at 5 h`, `Israel's`, `c’è`.
+/// Whether the single letter at the end of a sentence is not an abbreviation: `at 5 h`, `Israel's`, `c’è`.
 fn is_plain_letter(sentence: &str, letter: &str) -> bool {
     let before = &sentence[..sentence.len() - letter.len()];
     let is_single = letter.starts_with(char::is_lowercase) && letter.chars().nth(1).is_none();

@@ -34,7 +34,7 @@ impl Windows {
         if step_size > highlight_length && !allow_gaps {
             return invalid(format!(
                 "step_size {step_size} is larger than highlight_length {highlight_length}, so text between windows \
-                 would be skipped; pass allow_gaps=True if that is meant"
+                 would be skipped; pass allow_gaps=True if that is intended"
             ));
         }
         // A number beyond usize is larger than any text.
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(
             message(3, 5),
             "step_size 5 is larger than highlight_length 3, so text between windows would be skipped; \
-             pass allow_gaps=True if that is meant"
+             pass allow_gaps=True if that is intended"
         );
     }
 

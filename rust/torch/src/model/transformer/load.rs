@@ -200,7 +200,7 @@ impl Loader<'_> {
         if rows < dim(self.longest) {
             let (source, longest) = (self.weights.source().display(), self.longest);
             let message =
-                format!("{source}: the tensor {name} is good for {rows} tokens, but config.json asks for {longest}");
+                format!("{source}: the tensor {name} has {rows} positions, but config.json asks for {longest}");
             return Err(Error::new(ErrorKind::InvalidModel, message));
         }
         table.f_narrow(0, dim(first), rows).map_err(|error| self.device_error(&error))

@@ -35,7 +35,7 @@ pub(super) fn write(source: &str, events: &Events) -> Reading {
     Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map }
 }
 
-/// Replaces white space by single spaces.
+/// Replaces white space with single spaces.
 fn collapsed(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
