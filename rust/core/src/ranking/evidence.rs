@@ -1,7 +1,7 @@
 //! Evidence for a query on a page: lexical scores at once, cosines as windows are scored, and the relevance that joins
 //! both.
 //!
-//! Scales span all pages of a query, so that scores are comparable between its pages.
+//! Scales span all listed pages of a query, so that scores are comparable between its pages.
 
 use std::ops::Range;
 
@@ -124,14 +124,14 @@ fn correct_spelling(terms: &mut [QueryTerm], page_terms: &PageTerms, page: &Page
 }
 
 /// The scale of all windows' BM25.
-fn bm25_scale(pages: &[PageEvidence]) -> Scale {
-    Scale::of(pages.iter().flat_map(|evidence| &evidence.bm25), BM25)
+fn bm25_scale<'evidence>(pages: impl Iterator<Item = &'evidence PageEvidence<'evidence, 'evidence>>) -> Scale {
+    Scale::of(pages.flat_map(|evidence| &evidence.bm25), BM25)
 }
 
 impl<'page, 'text> QueryEvidence<'page, 'text> {
     /// Computes the lexical scores of all pages on one scale. Selects all windows.
     pub(crate) fn new(query: usize, mut pages: Vec<PageEvidence<'page, 'text>>, lexical_weight: LexicalWeight) -> Self {
-        let scale = bm25_scale(&pages);
+        let scale = bm25_scale(pages.iter());
         let coverage = pages.iter().filter_map(|evidence| evidence.coverage.as_ref());
         let best = coverage.flat_map(|coverage| &coverage.units).copied().reduce(f32::max).unwrap_or(1.0);
         for evidence in &mut pages {
@@ -143,37 +143,28 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         Self { query, pages }
     }
 
-    /// Predicts all cosines from words, as without static vectors. The pages that are not listed get no passages.
+    /// Leaves only the listed pages to be searched, as in a call of their own: they are compared with one another, by words and
+    /// not by static vectors. The others get no passages.
     pub(crate) fn keep_pages(&mut self, is_listed: &[bool]) {
-        let scale = bm25_scale(&self.pages);
         for (evidence, is_listed) in self.pages.iter_mut().zip(is_listed) {
             evidence.is_listed = *is_listed;
             evidence.static_means.clear();
-            evidence.predict(&scale.all(&evidence.bm25));
-            if *is_listed {
-                evidence.sample = None;
-            } else {
-                evidence.selection = WindowSelection::Only(Vec::new());
-                (evidence.relevance, evidence.order, evidence.logits) = (Vec::new(), Vec::new(), Vec::new());
-            }
+            evidence.sample = None;
+            evidence.selection = WindowSelection::Only(Vec::new());
+            (evidence.relevance, evidence.order, evidence.logits) = (Vec::new(), Vec::new(), Vec::new());
+        }
+        let scale = bm25_scale(self.pages.iter().filter(|evidence| evidence.is_listed));
+        for evidence in self.pages.iter_mut().filter(|evidence| evidence.is_listed) {
+            let bm25 = scale.all(&evidence.bm25);
+            evidence.predict(&bm25);
+            evidence.set_lexical(&bm25);
         }
     }
 
-    /// Corrects the predictions of each page from its sample. A page that is not listed has none, and counts as the listed
-    /// ones do on average.
-    fn correct(&mut self) {
-        self.pages.iter_mut().for_each(PageEvidence::correct);
-        let (listed, others): (Vec<_>, Vec<_>) = self.pages.iter_mut().partition(|evidence| evidence.is_listed);
-        let mean = Correction::mean(&listed.iter().map(|evidence| evidence.correction).collect::<Vec<Correction>>());
-        for evidence in others {
-            evidence.correction = mean;
-        }
-    }
-
-    /// The scale of all pages' cosines.
+    /// The scale of the listed pages' cosines.
     pub(crate) fn cosine_scale(&self) -> Scale {
         let (mut cosines, mut squares) = (Vec::new(), 0.0);
-        for evidence in &self.pages {
+        for evidence in self.pages.iter().filter(|evidence| evidence.is_listed) {
             let (sample, predicted) = (evidence.scale_windows(), evidence.parsed.windows.len());
             #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
             let predicted = predicted.saturating_sub(sample.len()) as f64;
@@ -190,7 +181,7 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
 
     /// Sets the relevance and the logit of every seed from the cosines so far.
     pub(crate) fn rank(&mut self) {
-        self.correct();
+        self.pages.iter_mut().for_each(PageEvidence::correct);
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
         for evidence in self.pages.iter_mut().filter(|evidence| evidence.is_listed) {
@@ -380,7 +371,7 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
             (Some(CosineSample { others, .. }), _) => others.as_slice(),
             // Words selected none of these, so they are as good as a random sample.
             (None, WindowSelection::Only(windows)) => windows,
-            (None, WindowSelection::All) => &(0..self.parsed.windows.len()).collect::<Vec<usize>>(),
+            (None, WindowSelection::All) => &[],
         };
         let pairs: Vec<(f32, f32)> =
             unselected.iter().map(|window| (self.cosine[*window], self.predicted[*window])).collect();

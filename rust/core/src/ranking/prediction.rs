@@ -63,14 +63,6 @@ impl Correction {
         let prior = PRIOR_DEVIATION * (DEVIATION * f64::from(model.slope())).powi(2);
         Self { offset: sum / (count + PRIOR_OFFSET), deviation: ((prior + squares) / (PRIOR_DEVIATION + count)).sqrt() }
     }
-
-    /// The mean of several pages' corrections; none without pages.
-    pub(crate) fn mean(of: &[Self]) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "a number of pages")]
-        let count = of.len().max(1) as f64;
-        let mean = |value: fn(&Self) -> f64| of.iter().map(value).sum::<f64>() / count;
-        Self { offset: mean(|page| page.offset), deviation: mean(|page| page.deviation) }
-    }
 }
 
 #[cfg(test)]
