@@ -198,7 +198,7 @@ fn coverage_is_the_share_of_the_query_in_a_range() {
         page.find(&query_terms(query, Language::English)).added_coverage(ranges, others)
     };
     assert_eq!(added("cat or dogs", &[0..1, 1..2, 2..3, 0..1], &[1..3, 0..1, 0..2, 0..0]), [0.5, 0.5, 0.0, 0.0]);
-    assert_eq!(added("", &[0..1], &[1..2]), [0.0]);
+    assert_eq!(added("", &[0..1, 1..2], &[1..2, 0..1]), [0.0, 0.0]);
 }
 
 #[test]
