@@ -26,8 +26,8 @@ pub const ANSWERED: f32 = 0.2;
 /// questions are right more often, and those of longer ones as often.
 const ORDER_WEIGHT: f32 = 0.5;
 
-/// Weight of the cosine in the order of passages, beside that in the logit, where the query has few words: coverage has few
-/// values then, and cannot tell passages apart. Weights of 8 to 18 find as much. For longer queries it loses hits.
+/// Weight of the cosine in the order of passages, in addition to that in the logit, where the query has few words: coverage
+/// has few values then, and cannot tell passages apart. Weights of 8 to 18 find as much. For longer queries it loses hits.
 const MEANING_WEIGHT: f32 = 12.0;
 
 /// Queries of at most the first number of words get the full weight, and those of at least the second none.

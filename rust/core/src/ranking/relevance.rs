@@ -128,7 +128,7 @@ pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32], heading: &[f32
     bm25.iter().zip(coverage).map(score).collect()
 }
 
-/// What the heading of a unit's section adds in the order of passages, beside its part in [`lexical`].
+/// What the heading of a unit's section adds in the order of passages, in addition to its part in [`lexical`].
 pub fn heading_credit(added_coverage: f32, lexical_weight: f32) -> f32 {
     lexical_weight * HEADING_ORDER_WEIGHT * added_coverage / UNIT_SPREAD
 }
