@@ -252,7 +252,7 @@ def test_help_has_each_option_in_a_group() -> None:
         (["models", "get"], ["pullquote models get", "NAME"]),
         (["highlight", "-q", "x", "--limit", "3", "a.txt"], ["--limit", "--top-k"]),
         (["serve", "--prot", "1"], ["--prot", "--port"]),
-        (["embed", "-o", "x.npy", "a.txt", "b.txt"], ["'b.txt'", "too many"]),
+        (["embed", "-o", "x.npy", "a.txt", "b.txt"], ["'b.txt'", "unexpected"]),
         (["--verison"], ["--verison", "--version"]),
     ],
 )
