@@ -7,7 +7,7 @@ import pytest
 
 from support.gated_server import gated_server
 from support.messages import names_all
-from support.server_process import ServerProcess, letter_server, metric, running_server
+from support.server_process import ServerProcess, letter_server, metric, running_server, wait_for
 
 LIST = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
 SEARCH = {
@@ -136,4 +136,4 @@ def test_failing_encoder_is_500_and_its_error_is_not_shown(tmp_path: Any, monkey
         answer = post(server, SEARCH | {"params": {"name": "highlights", "arguments": arguments}})
         assert refusal(answer)[0] == 500
         assert "s3cret" not in answer.text
-        assert "s3cret" in server.log
+        wait_for(lambda: "s3cret" in server.log)
