@@ -391,7 +391,7 @@ def narrow() -> Iterator[ServerProcess]:
     ("size", "words", "detail"),
     [
         (40_000, "This page is larger than the server's limit.", "the body is larger than 30000 bytes"),
-        (20_000, "The server rejects this request.", "documents[0]: a text of 20000 bytes is longer than 10000"),
+        (20_000, "The server rejects this request.", "documents[0]: a text has 20000 bytes; the maximum is 10000"),
     ],
 )
 def test_too_large_page_shows_failure(page: Page, narrow: ServerProcess, size: int, words: str, detail: str) -> None:
