@@ -219,7 +219,7 @@ fn extend_previews(context: &mut CallContext<'_, '_>, comparison: &mut Compariso
     let began = Instant::now();
     let limits = context.question.candidate_limits();
     let mut has_more = false;
-    for query in comparison.all_evidence.iter_mut().filter(|query| is_previewed(query)) {
+    for query in &mut comparison.all_evidence {
         has_more |= complete_first_round(query, &limits);
     }
     context.record(Stage::Choose, began);

@@ -137,8 +137,8 @@ fn predicted_candidates(evidence: &PageEvidence, count: usize) -> Vec<usize> {
 /// Selects the windows of the first round: the best by prediction, and the sample. Where several pages compete, only a
 /// preview of each; [`complete_first_round`] selects the rest.
 pub(crate) fn first_round(query: &mut QueryEvidence, limits: &CandidateLimits) {
-    let listed = query.pages.iter().filter(|evidence| evidence.is_listed).count();
-    for evidence in query.pages.iter_mut().filter(|evidence| evidence.is_listed) {
+    let listed = query.listed().count();
+    for evidence in query.listed_mut() {
         select_first_round(evidence, limits);
         if listed >= PREVIEWED_PAGES && limits.effort != Effort::Full {
             select_preview(evidence);
@@ -231,8 +231,7 @@ pub(crate) fn second_round(
 
 /// The logit that a passage must be able to reach.
 fn least_logit(query: &QueryEvidence, limits: &CandidateLimits) -> f32 {
-    let listed = query.pages.iter().filter(|evidence| evidence.is_listed);
-    if limits.min_logit > f32::NEG_INFINITY || listed.count() < 2 {
+    if limits.min_logit > f32::NEG_INFINITY || query.listed().count() < 2 {
         return limits.min_logit;
     }
     logit(LEAST_COMPETING).min(query.best_logit() - MAX_BEHIND_BEST_LOGIT)

@@ -153,18 +153,26 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
             evidence.selection = WindowSelection::Only(Vec::new());
             (evidence.relevance, evidence.order, evidence.logits) = (Vec::new(), Vec::new(), Vec::new());
         }
-        let scale = bm25_scale(self.pages.iter().filter(|evidence| evidence.is_listed));
-        for evidence in self.pages.iter_mut().filter(|evidence| evidence.is_listed) {
+        let scale = bm25_scale(self.listed());
+        for evidence in self.listed_mut() {
             let bm25 = scale.all(&evidence.bm25);
             evidence.predict(&bm25);
             evidence.set_lexical(&bm25);
         }
     }
 
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &PageEvidence<'page, 'text>> {
+        self.pages.iter().filter(|evidence| evidence.is_listed)
+    }
+
+    pub(crate) fn listed_mut(&mut self) -> impl Iterator<Item = &mut PageEvidence<'page, 'text>> {
+        self.pages.iter_mut().filter(|evidence| evidence.is_listed)
+    }
+
     /// The scale of the listed pages' cosines.
     pub(crate) fn cosine_scale(&self) -> Scale {
         let (mut cosines, mut squares) = (Vec::new(), 0.0);
-        for evidence in self.pages.iter().filter(|evidence| evidence.is_listed) {
+        for evidence in self.listed() {
             let (sample, predicted) = (evidence.scale_windows(), evidence.parsed.windows.len());
             #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
             let predicted = predicted.saturating_sub(sample.len()) as f64;
@@ -184,7 +192,7 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         self.pages.iter_mut().for_each(PageEvidence::correct);
         let scale = self.cosine_scale();
         let unit_scale = Scale::of(self.pages.iter().flat_map(PageEvidence::unit_cosines), COSINE);
-        for evidence in self.pages.iter_mut().filter(|evidence| evidence.is_listed) {
+        for evidence in self.listed_mut() {
             let cosines = evidence.estimates(&evidence.selection.rows(evidence.parsed.windows.len()));
             evidence.rank(&cosines, scale, unit_scale);
             evidence.set_logits(cosines);
