@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
 use pullquote_core::error::{Error, ErrorKind, Result};
-use socket2::{Domain, SockAddr, Type};
+use socket2::{Domain, SockAddr, SockRef, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
 
 use crate::settings::Settings;
 
-/// Connections that the system keeps until they are accepted.
+/// Connections that the system keeps until they are accepted; Linux takes at most `net.core.somaxconn`. std's 128 are too few for
+/// a thousand clients that connect at once: each of the others waits a second until its system asks again.
 const BACKLOG: i32 = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,7 @@ impl BoundListener {
             });
         }
         let bound = std::net::TcpListener::bind((settings.host.as_str(), settings.port)).and_then(|listener| {
+            SockRef::from(&listener).listen(BACKLOG)?;
             listener.set_nonblocking(true)?;
             let address = Address::Tcp(listener.local_addr()?);
             Ok(Self { listener: Either::Left(listener), address, file: None })
