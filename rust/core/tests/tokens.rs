@@ -46,9 +46,11 @@ fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCa
 }
 
 fn law(tokenizer: &Value, prompt: &str, max_tokens: usize) {
+    // A prompt changes the first ids of a window only, and windows are found without it.
+    let cases = if prompt.is_empty() { 300 } else { 100 };
     let (_folder, model) = model(tokenizer, max_tokens, ("", prompt));
     let tokens = Tokens::read(&model).unwrap();
-    proptest!(ProptestConfig::with_cases(300), |((text, windows) in text_and_windows())| {
+    proptest!(ProptestConfig::with_cases(cases), |((text, windows) in text_and_windows())| {
         check(&tokens, &text, &windows)?;
         for unit in [Unit::Sentence, Unit::Word] {
             let windows = pieces::parse_pieces(&text, unit, Windows::new(3, 1, false).unwrap()).unwrap();
@@ -68,14 +70,17 @@ fn word_piece_windows_are_slices() {
 }
 
 /// The normalizers that `words` replaces, with every character of a word between others and alone. One test each, because
-/// together they are the longest.
-fn every_character_has_the_tokenizers_ids(normalizer: Value) {
+/// together they are the longest. Of ideographs and Hangul syllables, which normalizers read by range and by arithmetic, it takes
+/// one of `step`.
+fn every_character_has_the_tokenizers_ids(normalizer: Value, step: u32) {
     let mut tokenizer = word_piece();
     tokenizer["normalizer"] = normalizer;
     let (_folder, model) = model(&tokenizer, 1 << 20, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
     let is_letter = |c: &char| c.is_alphanumeric() || *c < '\u{100}' || ('\u{2000}'..'\u{3100}').contains(c);
-    let letters: Vec<char> = ('\0'..=char::MAX).filter(is_letter).collect();
+    let is_one_of_many = |c: char| matches!(c, '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{20000}'..='\u{2f7ff}' | '\u{30000}'..);
+    let is_taken = |c: &char| !is_one_of_many(*c) || u32::from(*c).is_multiple_of(step);
+    let letters: Vec<char> = ('\0'..=char::MAX).filter(is_letter).filter(is_taken).collect();
     for letters in letters.chunks(500) {
         let text = letters.iter().fold(String::new(), |text, c| text + &format!("cat{c}in {c} Cat{c} the "));
         let alone = tokens.text(&text, Role::Query).unwrap().0;
@@ -101,23 +106,23 @@ fn bert_normalizer(lowercase: bool, strip_accents: Value) -> Value {
 
 #[test]
 fn every_character_of_words_has_the_tokenizers_ids() {
-    every_character_has_the_tokenizers_ids(word_piece()["normalizer"].take());
+    every_character_has_the_tokenizers_ids(word_piece()["normalizer"].take(), 1);
 }
 
 #[test]
 fn every_character_of_words_has_the_ids_of_a_cased_tokenizer() {
-    every_character_has_the_tokenizers_ids(bert_normalizer(false, json!(null)));
+    every_character_has_the_tokenizers_ids(bert_normalizer(false, json!(null)), 16);
 }
 
 #[test]
 fn every_character_of_words_has_the_ids_of_a_tokenizer_that_keeps_accents() {
-    every_character_has_the_tokenizers_ids(bert_normalizer(true, json!(false)));
+    every_character_has_the_tokenizers_ids(bert_normalizer(true, json!(false)), 16);
 }
 
 #[test]
 fn every_character_of_words_has_the_ids_of_a_tokenizer_with_nfkd() {
     let normalizers = [json!({"type": "NFKD"}), json!({"type": "Lowercase"})];
-    every_character_has_the_tokenizers_ids(json!({"type": "Sequence", "normalizers": normalizers}));
+    every_character_has_the_tokenizers_ids(json!({"type": "Sequence", "normalizers": normalizers}), 16);
 }
 
 #[test]
