@@ -126,20 +126,21 @@ def test_async_invalid_call_raises_highlighter_error(awaited: AsyncHighlighter, 
         assert type(raised) is kind, (request, raised)
 
 
-def test_ten_thousand_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run: Run[Any], count: int) -> None:
     encoder, made = slow
     encoder.seconds = 0.0
     awaited = AsyncHighlighter.sharing(made)
     before = set(threads())
 
     async def main() -> tuple[list[pullquote.Highlights], set[str]]:
-        tasks = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(10_000)]
+        tasks = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(count)]
         await asyncio.sleep(0.2)
         during = set(threads()) - before
         return await asyncio.gather(*tasks), during
 
     found, during = run(main())
-    assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(10_000)]
+    assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(count)]
     cores = len(os.sched_getaffinity(0))
     assert sum(name.startswith("pullquote-task") for name in during) <= cores
     # Those, the scheduler's and the function's.

@@ -92,6 +92,7 @@ def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path:
         wait_for(lambda: "stopping" in server.log)
         waiting.sendall(b"\r\n")
         late = read_until_closed(waiting)
+        waiting.close()
         assert late.startswith(b"HTTP/1.1 503 ")
         assert b'"kind":"shutting_down"' in late
         open_gate(tmp_path)

@@ -61,6 +61,8 @@ class ServerProcess:
 
     def wait(self) -> int:
         """The exit code."""
+        # The server lingers for two seconds where a client keeps its connection.
+        self.client.close()
         return self.process.wait(60)
 
     def close(self) -> None:
