@@ -13,6 +13,8 @@ FRAMEWORKS := $(CURDIR)/.make/frameworks/bin
 export PATH := $(BIN):$(PATH)
 export LIBTORCH_USE_PYTORCH := 1
 export VIRTUAL_ENV := $(VENV)
+# Images of containers set it, and then each of the hundred processes that tests start compiles numpy's sources again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 TORCH_LIB = $(shell "$(BIN)/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0] + "/lib")')
@@ -49,7 +51,8 @@ test: setup .make/pullquote-torch .make/exa-js .make/vllm-source .make/framework
 
 test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
 	cargo test --release
-	$(PYTEST) -m "not slow" tests/python/{unit,options,client,server,processes}
+	# Three processes: without the slow tests, two of them leave two cores idle for a third of the time.
+	$(PYTEST) --numprocesses 3 -m "not slow" tests/python/{unit,options,client,server,processes}
 
 gpu-test: setup .make/pullquote-torch ## Run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest -m gpu -rs
