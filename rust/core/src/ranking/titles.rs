@@ -12,6 +12,10 @@ use crate::text::page::ByteSpan;
 /// Weight of the title's relevance. docs/decisions/0001-passages-and-relevance.md has the trial.
 const TITLE_WEIGHT: f32 = 0.75;
 
+/// The most deviations that count. One matching title of 400 is 20 deviations above the others, which would put every
+/// passage of its page above the best answer of the rest.
+const MAX_DEVIATIONS: f32 = 2.0;
+
 /// The weighted relevance of titles.
 #[derive(Debug, Default)]
 pub(crate) struct Titles {
@@ -38,7 +42,8 @@ impl Titles {
                 &Scale::of(bm25.iter(), BM25).all(&bm25),
                 lexical_weight.title_weight(),
             );
-            titled.iter().zip(relevance).map(|((page, _), relevance)| (*page, TITLE_WEIGHT * relevance)).collect()
+            let weighted = relevance.into_iter().map(|relevance| TITLE_WEIGHT * relevance.min(MAX_DEVIATIONS));
+            titled.iter().map(|(page, _)| *page).zip(weighted).collect()
         });
         Self { relevance: relevance.collect() }
     }
@@ -61,4 +66,24 @@ fn join_lines(titled: &[(usize, &str)]) -> (String, Vec<ByteSpan>) {
     });
     let spans = spans.collect();
     (text, spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_matching_title_of_many_counts_as_much_as_one_of_few() {
+        let relevance_of_match = |others: usize| {
+            let titles: Vec<String> = (0..others).map(|other| format!("Page {other}")).collect();
+            let titled: Vec<(usize, &str)> =
+                titles.iter().map(String::as_str).chain(["Family Guy"]).enumerate().collect();
+            let cosines = (0..=others).map(|title| if title == others { 0.8 } else { 0.1 }).collect();
+            let query = "In which episode of Family Guy does Meg appear?";
+            Titles::new(&titled, vec![cosines], &[query], LexicalWeight::Auto).relevance(0, others)
+        };
+        let of_few = relevance_of_match(9);
+        assert!(of_few > 1.0, "{of_few}");
+        assert!((relevance_of_match(400) - of_few).abs() < 1e-6);
+    }
 }
