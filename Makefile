@@ -49,9 +49,9 @@ test: setup .make/pullquote-torch .make/exa-js .make/vllm-source .make/framework
 	$(PYTEST) --ignore tests/python/frameworks
 	$(FRAMEWORKS)/python -m pytest tests/python/frameworks
 
+# Three processes: without the slow tests, two of them leave two cores idle for a third of the time.
 test-fast: setup ## Run the quick tests in two minutes: no torch, no Ray, no browser
 	cargo test --release
-	# Three processes: without the slow tests, two of them leave two cores idle for a third of the time.
 	$(PYTEST) --numprocesses 3 -m "not slow" tests/python/{unit,options,client,server,processes}
 
 gpu-test: setup .make/pullquote-torch ## Run the tests that need a GPU; without one they are skipped

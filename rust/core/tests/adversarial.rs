@@ -1,7 +1,5 @@
-//! Hostile pages of about a quarter of a megabyte: units keep their promises on them, and each page is cut within a time that
-//! an algorithm quadratic in the page exceeds.
-
-use std::time::{Duration, Instant};
+//! Hostile pages of about a megabyte: units keep their promises on them, and every test here must finish. An algorithm
+//! that is quadratic in the page would take hours.
 
 use icu_segmenter::GraphemeClusterSegmenter;
 use pullquote_core::ranking::terms::{Language, PageTerms, guess_language, query_terms};
@@ -9,16 +7,12 @@ use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{sentences, words};
 
 /// Approximate bytes of a page.
-const SIZE: usize = 1 << 18;
-
-/// The slowest page takes 0.1 s. A step for each pair of bytes, 2^36 in all, takes longer than this.
-const LONGEST: Duration = Duration::from_secs(10);
+const SIZE: usize = 1 << 20;
 
 /// Cuts a page into units and terms, and checks the promises of units.
 fn assert_survives(name: &str, text: &str) {
     let mut clusters = vec![false; text.len() + 1];
     GraphemeClusterSegmenter::new().segment_str(text).for_each(|end| clusters[end] = true);
-    let began = Instant::now();
     let units = sentences(text);
     check(name, text, &units, &clusters);
     for unit in &units {
@@ -30,7 +24,6 @@ fn assert_survives(name: &str, text: &str) {
     let page = PageTerms::new(text, &units, guess_language(text));
     let query = query_terms("a query of some words", Language::English);
     assert_eq!(page.find(&query).bm25(std::slice::from_ref(&(0..units.len()))).len(), 1);
-    assert!(began.elapsed() < LONGEST, "{name}: took {:?}", began.elapsed());
 }
 
 /// Units are sorted, disjoint, trimmed, not empty, cover all that is not white space, and end at grapheme clusters.
