@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn one_matching_title_of_many_counts_as_much_as_one_of_few() {
         let relevance_of_match = |others: usize| {
-            let titles: Vec<String> = (0..others).map(|other| format!("Page {other}")).collect();
+            let names: Vec<String> = (0..others).map(|other| format!("Page {other}")).collect();
             let titled: Vec<(usize, &str)> =
-                titles.iter().map(String::as_str).chain(["Family Guy"]).enumerate().collect();
+                names.iter().map(String::as_str).chain(["Family Guy"]).enumerate().collect();
             let cosines = (0..=others).map(|title| if title == others { 0.8 } else { 0.1 }).collect();
             let query = "In which episode of Family Guy does Meg appear?";
             Titles::new(&titled, vec![cosines], &[query], LexicalWeight::Auto).relevance(0, others)
