@@ -235,7 +235,7 @@ time.sleep(1.0)
 @pytest.mark.slow
 def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> None:
     code = """
-    import asyncio, resource
+    import asyncio, contextlib, resource
     def once():
         with pullquote.Highlighter(encoder=encode) as made:
             ask(made)
@@ -249,7 +249,12 @@ def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> N
     def resident():
         return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
     def names():
-        return [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+        found = []
+        for task in os.listdir("/proc/self/task"):
+            # A thread may end after it was listed.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found.append(open(f"/proc/self/task/{task}/comm").read().strip())
+        return found
     for _ in range(200): once()
     before = resident()
     for _ in range(1000): once()
