@@ -12,7 +12,7 @@ use crate::text::page::ByteSpan;
 /// Weight of the title's relevance. docs/decisions/0001-passages-and-relevance.md has the trial.
 const TITLE_WEIGHT: f32 = 0.75;
 
-/// The most deviations that count. One matching title of 400 is 20 deviations above the others, which would put every
+/// The most deviations that count. One matching title of 400 may lie 20 deviations above the others, which puts every
 /// passage of its page above the best answer of the rest.
 const MAX_DEVIATIONS: f32 = 2.0;
 
