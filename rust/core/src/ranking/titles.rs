@@ -42,8 +42,8 @@ impl Titles {
                 &Scale::of(bm25.iter(), BM25).all(&bm25),
                 lexical_weight.title_weight(),
             );
-            let weighted = relevance.into_iter().map(|relevance| TITLE_WEIGHT * relevance.min(MAX_DEVIATIONS));
-            titled.iter().map(|(page, _)| *page).zip(weighted).collect()
+            let weigh = |relevance: f32| TITLE_WEIGHT * relevance.min(MAX_DEVIATIONS);
+            titled.iter().zip(relevance).map(|((page, _), relevance)| (*page, weigh(relevance))).collect()
         });
         Self { relevance: relevance.collect() }
     }
