@@ -11,7 +11,7 @@ use crate::common::{byte_level, model, sentence_piece, unknown_family, word_piec
 
 /// A text, and windows between any two of its character boundaries.
 fn text_and_windows() -> impl Strategy<Value = (String, Vec<ByteSpan>)> {
-    let words = "[ \\n\\t]{0,2}(the|The cat|moon\\.|is!|漢字。|日本|e\\.|Paris,|\u{e9}\u{301}|à la|[a-e]{1,4}|\\PC{0,6}|\u{a0}|\u{3000}|\u{85}|=\u{338}|don't|<s>|\\[SEP\\]|\u{b8})";
+    let words = "[ \\n\\t]{0,2}(the|The cat|moon\\.|is!|漢字。|日本|e\\.|Paris,|\u{e9}\u{301}|à la|[a-e]{1,4}|\\PC{0,6}|\u{a0}|\u{3000}|\u{85}|=\u{338}|\u{fffd}|don't|<s>|\\[SEP\\]|\u{b8})";
     proptest::collection::vec(words, 0..40).prop_map(|words| words.concat()).prop_flat_map(|text| {
         let boundaries: Vec<usize> = text.char_indices().map(|(offset, _)| offset).chain([text.len()]).collect();
         let boundary = proptest::sample::select(boundaries);
@@ -151,6 +151,16 @@ fn real_sentence_piece_windows_are_slices() {
     tokenizer["normalizer"] = tokenizer["normalizer"]["normalizers"][0].clone();
     law(&tokenizer, "", 512);
     law(&tokenizer, "passage: ", 512);
+}
+
+/// The normalizer's table maps U+FFFD to a space, which is stripped with the white space before it at a text's end only.
+#[test]
+fn a_character_that_becomes_a_space_ends_no_segment() {
+    let tokenizer: Value = serde_json::from_str(include_str!("data/sentence_piece.json")).unwrap();
+    let (_folder, model) = model(&tokenizer, 512, ("", ""));
+    let text = "the moon. \u{85}\n\u{fffd} ZLa is here";
+    let to = |end: &str| ByteSpan { start: "the ".len(), end: text.find(end).unwrap() };
+    check(&Tokens::read(&model).unwrap(), text, &[to(" is"), to(" ZLa")]).unwrap();
 }
 
 #[test]

@@ -84,9 +84,9 @@ impl Family {
             }
             Self::WhitespaceSplit => is_plain_space(before) || is_plain_space(after),
             Self::Metaspace => {
-                // Other white space at a segment's end would be stripped, but not in the middle of a window.
+                // White space at a segment's end would be stripped, but not in the middle of a window.
                 let last = text[..byte].trim_end_matches(' ').chars().next_back();
-                (after == ' ' || (before == ' ' && starts_word(after))) && !last.is_some_and(char::is_whitespace)
+                (after == ' ' || (before == ' ' && starts_word(after))) && last.is_none_or(ends_word)
             }
             Self::ByteLevel => !before.is_whitespace() && is_plain_space(after),
             Self::Unknown => false,
@@ -145,6 +145,11 @@ fn starts_word(c: char) -> bool {
     (c.is_alphanumeric() && !becomes_space_and_mark)
         || c.is_ascii_punctuation()
         || matches!(c, '«' | '»' | '¿' | '¡' | '–' | '—' | '\u{2018}'..='\u{201f}' | '\u{3008}'..='\u{3011}')
+}
+
+/// Whether no normalizer maps this to white space (U+FFFD) or removes it, so that it protects white space before it.
+fn ends_word(c: char) -> bool {
+    starts_word(c) || is_punctuation(c)
 }
 
 /// A subset of BERT's punctuation: ASCII's, quotation marks, dashes, and the marks of sentences.
