@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +16,7 @@ import uvloop
 
 import pullquote
 from pullquote import AsyncHighlighter, Highlighter, errors
+from support.threads import thread_names
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
@@ -131,25 +131,20 @@ def test_thousands_of_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run
     encoder, made = slow
     encoder.seconds = 0.0
     awaited = AsyncHighlighter.sharing(made)
-    before = set(threads())
+    before = set(thread_names().items())
 
-    async def main() -> tuple[list[pullquote.Highlights], set[str]]:
+    async def main() -> tuple[list[pullquote.Highlights], set[tuple[int, str]]]:
         tasks = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(count)]
         await asyncio.sleep(0.2)
-        during = set(threads()) - before
+        during = set(thread_names().items()) - before
         return await asyncio.gather(*tasks), during
 
     found, during = run(main())
     assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(count)]
     cores = len(os.sched_getaffinity(0))
-    assert sum(name.startswith("pullquote-task") for name in during) <= cores
+    assert sum(name.startswith("pullquote-task") for _, name in during) <= cores
     # Those, the scheduler's and the function's.
     assert len(during) <= cores + 2, during
-
-
-def threads() -> list[str]:
-    tasks = Path("/proc/self/task").iterdir()
-    return [f"{(task / 'comm').read_text().strip()} {task.name}" for task in tasks]
 
 
 def test_cancelled_task_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:

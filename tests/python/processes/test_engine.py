@@ -16,6 +16,7 @@ import pullquote
 from pullquote import Highlighter, errors
 from pullquote.engine import Engine, RequestOutput
 from support.messages import raises
+from support.threads import SUPPORT
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is here." for n in range(2000))
@@ -199,8 +200,7 @@ def test_add_request_from_threads_during_step(engine: Engine) -> None:
 
 NAMES = """
 import os
-def names():
-    return sorted(open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task"))
+from support.threads import own_threads, thread_names
 """
 
 
@@ -211,7 +211,7 @@ def run_code(code: str, **environment: str) -> str:
         text=True,
         check=False,
         timeout=120,
-        env=os.environ | environment,
+        env=SUPPORT | environment,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -222,17 +222,17 @@ def test_threads_caller_starts_no_threads() -> None:
     code = """
 import torch, pullquote.engine, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 4000
-torch.get_num_threads(); before = names(); own = torch.get_num_threads()
+torch.get_num_threads(); before = thread_names(); own = torch.get_num_threads()
 with pullquote.Highlighter(devices="cpu", threads="caller") as h:
     h.highlights("moon", [page[:5000]]); h.embed(["a", "b"]); h.highlights("moon", [page], effort="fast")
-    assert names() == before, names()
+    assert thread_names() == before, thread_names()
 with pullquote.engine.Engine(devices="cpu", threads="caller") as e:
     e.add_request("a", "moon", [page[:5000]])
     while e.has_unfinished_requests(): e.step()
-    assert names() == before, names()
+    assert thread_names() == before, thread_names()
 with pullquote.Highlighter(encoder=lambda texts: [[1.0, len(t)] for t in texts], threads="caller") as h:
     h.highlights("moon", [page])
-    assert names() == before, names()
+    assert thread_names() == before, thread_names()
 assert torch.get_num_threads() == own
 print("ok")
 """
@@ -248,7 +248,7 @@ pages = [f"The moon is far away. Cats sleep. This is page {n}." for n in range(2
 with pullquote.Highlighter(devices="cpu", threads=2) as h, ThreadPoolExecutor(32) as pool:
     found = list(pool.map(lambda page: h.highlights("page", [page], top_k=1)[0][0].text, pages))
     assert found == [f"This is page {n}." for n in range(200)], found
-    print([name for name in names() if name.startswith("pullquote")])
+    print(own_threads())
 """
     assert run_code(code) == "['pullquote-cpu.0', 'pullquote-cpu.1', 'pullquote-sched']\n"
 
@@ -262,10 +262,10 @@ if {limit!r} == "affinity":
     os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
 import torch, pullquote.engine, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 4000
-before = len(names())
+before = len(thread_names())
 with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else None}) as h:
     h.highlights("moon", [page], effort="fast")
-    print([name for name in names() if name.startswith("pullquote")], len(names()) - before)
+    print(own_threads(), len(thread_names()) - before)
 """
     found = run_code(code, **({"OMP_NUM_THREADS": "1"} if limit == "OMP_NUM_THREADS" else {}))
     # The scheduler and one worker; no threads of rayon, OpenMP or torch.
@@ -276,20 +276,16 @@ with pullquote.Highlighter(devices="cpu", threads={1 if limit == "threads" else 
 def test_cores_option_sets_affinity_of_all_threads() -> None:
     core = max(os.sched_getaffinity(0))
     code = f"""
-import pullquote.engine, pathlib, asyncio
+import pullquote.engine, asyncio
 mine = os.sched_getaffinity(0)
 page = "The moon is far away. Cats sleep. " * 4000
 h = pullquote.Highlighter(devices="cpu", cores=[{core}], threads=2)
 h.highlights("moon", [page], effort="fast")
 asyncio.run(pullquote.AsyncHighlighter.sharing(h).highlights("moon", ["The moon."]))
 seen = set()
-for task in pathlib.Path("/proc/self/task").iterdir():
-    try:
-        name = (task / "comm").read_text().strip()
-    except (FileNotFoundError, ProcessLookupError):
-        continue  # it ended since it was listed
+for thread, name in thread_names().items():
     if name.startswith("pullquote"):
-        seen.add(name[:13]); assert os.sched_getaffinity(int(task.name)) == {{{core}}}, name
+        seen.add(name[:13]); assert os.sched_getaffinity(thread) == {{{core}}}, name
 assert os.sched_getaffinity(0) == mine
 print(sorted(seen))
 """

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.threads import SUPPORT
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 HEAD = """
@@ -54,7 +56,9 @@ def run(code: str, tmp_path: Path) -> list[str]:
     """Run a script file, because spawn and forkserver import it again."""
     script = tmp_path / "script.py"
     script.write_text(HEAD + textwrap.dedent(code), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=600, env=SUPPORT
+    )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "Fatal" not in done.stderr
     return done.stdout.splitlines()
@@ -235,7 +239,8 @@ time.sleep(1.0)
 @pytest.mark.slow
 def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> None:
     code = """
-    import asyncio, contextlib, resource
+    import asyncio, resource
+    from support.threads import own_threads
     def once():
         with pullquote.Highlighter(encoder=encode) as made:
             ask(made)
@@ -248,21 +253,13 @@ def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> N
         engine.step()
     def resident():
         return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-    def names():
-        found = []
-        for task in os.listdir("/proc/self/task"):
-            # A thread may end after it was listed.
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found.append(open(f"/proc/self/task/{task}/comm").read().strip())
-        return found
     for _ in range(200): once()
     before = resident()
     for _ in range(1000): once()
     grown = resident() - before
     deadline = time.time() + 60
-    while any(name.startswith('pullquote') for name in names()) and time.time() < deadline: time.sleep(0.01)
-    left = [name for name in names() if name.startswith('pullquote')]
-    print(left, len(os.listdir("/proc/self/fd")) < 20, grown < 20_000_000)
+    while own_threads() and time.time() < deadline: time.sleep(0.01)
+    print(own_threads(), len(os.listdir("/proc/self/fd")) < 20, grown < 20_000_000)
     print(grown)
     """
     found = run(code, tmp_path)

@@ -4,7 +4,6 @@ Takes ten seconds; `make stress` sets ``PULLQUOTE_STRESS_SECONDS`` and ``PULLQUO
 """
 
 import asyncio
-import contextlib
 import gc
 import os
 import random
@@ -21,6 +20,7 @@ import pytest
 
 from pullquote import AsyncHighlighter, Highlighter, errors
 from pullquote.engine import Engine
+from support.threads import own_threads
 
 SECONDS = float(os.environ.get("PULLQUOTE_STRESS_SECONDS", "10"))
 SEED = int(os.environ.get("PULLQUOTE_STRESS_SEED", "8"))
@@ -141,15 +141,6 @@ class Load:
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def own_threads() -> list[str]:
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        # A thread may end after the listing.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            names.append((task / "comm").read_text().strip())
-    return [name for name in names if name.startswith("pullquote")]
 
 
 @pytest.mark.slow
