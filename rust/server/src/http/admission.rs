@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
@@ -238,6 +239,11 @@ impl Reply {
     }
 }
 
+/// A route for `POST` requests whose answers this work computes.
+pub(crate) fn computing(work: fn(&App, &Input) -> Result<Reply, Failure>) -> MethodRouter<Arc<App>> {
+    post(async move |State(app): State<Arc<App>>, request: Request| compute(&app, request, work).await)
+}
+
 /// Admits a request and runs its work on a blocking thread.
 pub(crate) async fn compute(
     app: &Arc<App>,
@@ -380,6 +386,6 @@ pub(crate) fn too_late(message: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::DeadlineExceeded), message)
 }
 
-fn internal(message: &str) -> Failure {
+pub(crate) fn internal(message: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::Internal), message)
 }

@@ -5,9 +5,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::post;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
@@ -18,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::openai::check_dimensions;
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::body::Object;
 use crate::http::dtype::{int8, pack};
@@ -29,7 +26,9 @@ use crate::routes::vectors::{Direction, Item, Purpose, TextPart, Truncation, Vec
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/v1/embed", post(embed_v1)).route("/v2/embed", post(embed_v2))
+    Router::new()
+        .route("/v1/embed", computing(|app, input| embed(app, input, "1")))
+        .route("/v2/embed", computing(|app, input| embed(app, input, "2")))
 }
 
 /// Texts, as a list or as the parts of inputs.
@@ -158,14 +157,6 @@ struct CohereMeta {
 struct InputTokens {
     /// Tokens that were encoded.
     input_tokens: usize,
-}
-
-async fn embed_v1(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| embed(app, input, "1")).await
-}
-
-async fn embed_v2(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| embed(app, input, "2")).await
 }
 
 fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {

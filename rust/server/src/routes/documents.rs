@@ -7,14 +7,14 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use pullquote_core::engine::Work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Name;
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, compute, computing};
 use crate::http::body::Object;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
@@ -25,7 +25,7 @@ use crate::store::{Stored, not_stored, put_status};
 pub(crate) const LONGEST_ID: usize = 2048;
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/documents", post(put_all)).route("/documents/{id}", get(read).put(put).delete(delete))
+    Router::new().route("/documents", computing(put_all)).route("/documents/{id}", get(read).put(put).delete(delete))
 }
 
 /// Documents to store, with their ids.
@@ -102,27 +102,24 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
 }
 
 /// One flush to the disk stores all.
-async fn put_all(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let DocumentsRequest { documents } = input.parse()?;
-        check_count(documents.len(), "documents", app.settings.max_documents)?;
-        check_lengths(documents.iter().map(|Object(document)| document.text.as_str()), "documents", &app.settings)?;
-        for (index, Object(document)) in documents.iter().enumerate() {
-            check_id(&document.id, &format!("documents[{index}].id"))?;
+fn put_all(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let DocumentsRequest { documents } = input.parse()?;
+    check_count(documents.len(), "documents", app.settings.max_documents)?;
+    check_lengths(documents.iter().map(|Object(document)| document.text.as_str()), "documents", &app.settings)?;
+    for (index, Object(document)) in documents.iter().enumerate() {
+        check_id(&document.id, &format!("documents[{index}].id"))?;
+    }
+    let named = |Object(NamedDocument { id, title, text })| (id, Stored::new(title, text));
+    let mut answer = PutDocuments { created: 0, replaced: 0 };
+    for (index, put) in app.store.put_all(documents.into_iter().map(named).collect()).into_iter().enumerate() {
+        let field = Some(format!("documents[{index}]"));
+        if put.map_err(|failure| Failure { field, ..failure })? {
+            answer.created += 1;
+        } else {
+            answer.replaced += 1;
         }
-        let named = |Object(NamedDocument { id, title, text })| (id, Stored::new(title, text));
-        let mut answer = PutDocuments { created: 0, replaced: 0 };
-        for (index, put) in app.store.put_all(documents.into_iter().map(named).collect()).into_iter().enumerate() {
-            let field = Some(format!("documents[{index}]"));
-            if put.map_err(|failure| Failure { field, ..failure })? {
-                answer.created += 1;
-            } else {
-                answer.replaced += 1;
-            }
-        }
-        Reply::json(&answer, Work::default())
-    })
-    .await
+    }
+    Reply::json(&answer, Work::default())
 }
 
 async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {

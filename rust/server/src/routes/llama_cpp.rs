@@ -4,9 +4,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::post;
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -15,7 +12,7 @@ use super::openai::vector_schema;
 use super::rerank;
 use super::vectors::{Direction, Texts, Truncation, check_model};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::dtype::write_list;
 use crate::http::failure::{Cause, Failure};
@@ -23,9 +20,9 @@ use crate::openapi::limits::MODEL_NAMES;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/embedding", post(embedding))
-        .route("/reranking", post(reranking))
-        .route("/v1/reranking", post(reranking))
+        .route("/embedding", computing(vectors))
+        .route("/reranking", computing(reranking))
+        .route("/v1/reranking", computing(reranking))
 }
 
 /// The values of `embd_normalize` that are honoured.
@@ -58,10 +55,6 @@ pub(super) fn normalize(embd_normalize: Option<i64>) -> Result<Option<bool>, Fai
             Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message))
         }
     }
-}
-
-async fn embedding(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, vectors).await
 }
 
 /// There is a list around each vector, because llama.cpp can be started without pooling.
@@ -97,6 +90,6 @@ pub(crate) fn embedding_schema(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// llama.cpp returns no documents.
-async fn reranking(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| rerank::answer_of(app, input, "2", false)).await
+fn reranking(app: &App, input: &Input) -> Result<Reply, Failure> {
+    rerank::answer_of(app, input, "2", false)
 }

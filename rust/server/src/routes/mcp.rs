@@ -36,7 +36,7 @@ use serde_json::Value;
 use self::highlights::{Answer, HighlightsArguments, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
-use crate::http::admission::{Admitted, Reply};
+use crate::http::admission::{Admitted, Reply, internal};
 use crate::http::body::check_content_type;
 use crate::http::failure::{Cause, Failure};
 use crate::http::host_check::check_origin;
@@ -150,10 +150,6 @@ async fn refused(status: StatusCode, body: impl hyper::body::Body<Data = Bytes>)
     let text = String::from_utf8_lossy(&text);
     let cause = if status.is_server_error() { Cause::Core(ErrorKind::Internal) } else { Cause::Malformed };
     Failure::new(cause, format!("this is not a request of the Model Context Protocol: {text}"))
-}
-
-fn internal(message: &str) -> Failure {
-    Failure::new(Cause::Core(ErrorKind::Internal), message)
 }
 
 /// The tools, as the SDK calls them.

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,7 @@ use super::Name;
 use super::llama_cpp::{self, EUCLIDEAN, NOT_NORMALIZED};
 use super::token_vectors::{TokenEncoding, TokenVectors, write_lists};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, RequestControl, compute};
+use crate::http::admission::{Input, Reply, RequestControl, computing};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
 use crate::http::dtype::{Endianness, NumberFormat, write_list};
@@ -38,8 +38,8 @@ use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation, check_
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/v1/embeddings", post(embeddings))
-        .route("/embeddings", post(truncated_embeddings))
+        .route("/v1/embeddings", computing(|app, input| answer(app, input, false)))
+        .route("/embeddings", computing(|app, input| answer(app, input, true)))
         .route("/v1/models", get(models))
         .route("/models", get(models))
         .route("/v1/models/{model}", get(model))
@@ -269,14 +269,6 @@ pub(super) fn list_schema(
 /// A vector of the model, as numbers.
 pub(crate) fn vector_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": {"type": "number"}, "minItems": DIMENSION, "maxItems": DIMENSION})
-}
-
-async fn embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| answer(app, input, false)).await
-}
-
-async fn truncated_embeddings(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| answer(app, input, true)).await
 }
 
 pub(super) fn answer(app: &App, input: &Input, truncates: bool) -> Result<Reply, Failure> {

@@ -7,9 +7,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::post;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing};
 use schemars::JsonSchema;
@@ -17,15 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::routes::highlights::{pair, place};
 use crate::routes::offsets::{Offsets, Positions};
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/predictions/semantic_highlighter", post(highlight))
+    Router::new().route("/predictions/semantic_highlighter", computing(answer))
 }
 
 /// A question and the text of one document, or a list of such.
@@ -82,10 +80,6 @@ enum OneOrMany {
 struct Utf16Span {
     start: usize,
     end: usize,
-}
-
-async fn highlight(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, answer).await
 }
 
 fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
@@ -146,13 +140,12 @@ fn queries(pairs: &[QuestionAndContext]) -> (Vec<&str>, Pairing) {
 fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Utf16Span> {
     let end = |page: usize| answers.ends.get(page).map_or(0, |end| place(*end));
     let rows = (if page == 0 { 0 } else { end(page - 1) })..end(page);
-    let mut found: Vec<(usize, usize)> =
-        rows.map(|row| (place(answers.sources[2 * row]), place(answers.sources[2 * row + 1]))).collect();
+    let mut found: Vec<[usize; 2]> = rows.map(|row| pair(&answers.sources, row)).collect();
     found.sort_unstable();
-    let places = Positions::of(text, found.iter().flat_map(|(start, end)| [*start, *end]).collect());
+    let places = Positions::of(text, found.iter().flatten().copied().collect());
     let mut last = 0;
     let mut made = Vec::new();
-    for (start, end) in found {
+    for [start, end] in found {
         // Sources of HTML may touch or overlap where passages do not.
         let start = start.max(last);
         if start >= end {
@@ -162,9 +155,4 @@ fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Utf16Span> {
         made.push(Utf16Span { start: places.count(start, Offsets::Utf16), end: places.count(end, Offsets::Utf16) });
     }
     made
-}
-
-/// A column's value, which counts something in memory.
-fn place(value: i64) -> usize {
-    usize::try_from(value).unwrap_or_default()
 }

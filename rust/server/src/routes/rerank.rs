@@ -8,9 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::post;
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::{Role, Row};
@@ -21,7 +18,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure};
 use crate::http::tei_headers::Compute;
@@ -33,8 +30,10 @@ use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // Cohere's clients have their version in the path.
-    let router = Router::new().route("/rerank", post(rerank));
-    router.route("/v1/rerank", post(rerank_v1)).route("/v2/rerank", post(rerank_v2))
+    Router::new()
+        .route("/rerank", computing(answer))
+        .route("/v1/rerank", computing(|app, input| answer_of(app, input, "1", false)))
+        .route("/v2/rerank", computing(|app, input| answer_of(app, input, "2", false)))
 }
 
 /// The most tokens of a window of a long document: other text in a window makes it less similar to the query.
@@ -205,18 +204,6 @@ pub(super) struct ApiVersion {
 struct BilledUnits {
     /// Always 1.
     search_units: usize,
-}
-
-async fn rerank(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, answer).await
-}
-
-async fn rerank_v1(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| answer_of(app, input, "1", false)).await
-}
-
-async fn rerank_v2(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| answer_of(app, input, "2", false)).await
 }
 
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::openai::{check_dimensions, check_int8, check_json_dtype};
 use super::token_vectors::{TokenEncoding, write_lists};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body::Object;
 use crate::http::dtype::{NUMBER_BYTES, write_list};
@@ -33,12 +33,12 @@ use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/", post(any))
-        .route("/embed", post(vectors))
-        .route("/embed_all", post(all_vectors))
+        .route("/", computing(any))
+        .route("/embed", computing(answer))
+        .route("/embed_all", computing(token_vectors))
         .route("/embed_sparse", post(other_model))
         .route("/predict", post(other_model))
-        .route("/similarity", post(similarity))
+        .route("/similarity", computing(similarities))
         .route("/info", get(info))
 }
 
@@ -184,16 +184,11 @@ struct AnySentence {
 }
 
 /// `huggingface_hub`'s client sends requests of all tasks to one URL.
-async fn any(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| match serde_json::from_slice::<AnyRequest>(&input.body) {
+fn any(app: &App, input: &Input) -> Result<Reply, Failure> {
+    match serde_json::from_slice::<AnyRequest>(&input.body) {
         Ok(_) => similarities(app, input),
         Err(_) => answer(app, input),
-    })
-    .await
-}
-
-async fn vectors(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, answer).await
+    }
 }
 
 pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
@@ -229,10 +224,6 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
 }
 
-async fn all_vectors(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, token_vectors).await
-}
-
 fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: EmbedAllRequest = input.parse()?;
     let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
@@ -258,10 +249,6 @@ fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     }
     json.push(b']');
     Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
-}
-
-async fn similarity(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, similarities).await
 }
 
 pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::post;
 use pullquote_core::engine::Work;
 use pullquote_core::error::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES};
 use crate::routes::rerank::ApiVersion;
@@ -21,11 +18,11 @@ use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/tokenize", post(tokenize))
-        .route("/decode", post(decode))
-        .route("/detokenize", post(detokenize))
-        .route("/v1/tokenize", post(cohere_tokenize))
-        .route("/v1/detokenize", post(cohere_detokenize))
+        .route("/tokenize", computing(tokenize))
+        .route("/decode", computing(decode))
+        .route("/detokenize", computing(detokenize))
+        .route("/v1/tokenize", computing(cohere_tokenize))
+        .route("/v1/detokenize", computing(cohere_detokenize))
 }
 
 /// Inputs as Text Embeddings Inference has them, a prompt as vLLM does, or a content as llama.cpp does.
@@ -181,34 +178,31 @@ struct TokensMeta {
 
 const META: TokensMeta = TokensMeta { api_version: ApiVersion { version: "1" } };
 
-async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let asked: TokenizeRequest = input.parse()?;
-        check_model(asked.model.as_deref(), app)?;
-        let adds_special_tokens = asked.add_special_tokens.unwrap_or(asked.content.is_none());
-        match (asked.inputs, asked.prompt, asked.content) {
-            (Some(inputs), None, None) => tokens_of_inputs(app, inputs, adds_special_tokens),
-            (None, Some(prompt), None) => {
-                let listed = list(app, &prompt, "prompt", adds_special_tokens)?;
-                let (count, max_model_len) = (listed.len(), app.engine.max_tokens());
-                let (tokens, texts): (Vec<i32>, Vec<String>) = listed.into_iter().unzip();
-                let token_strs = asked.return_token_strs.then_some(texts);
-                Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default())
-            }
-            (None, None, Some(content)) => {
-                let token = |(id, piece)| {
-                    if asked.with_pieces { ContentToken::Piece { id, piece } } else { ContentToken::Id(id) }
-                };
-                let tokens = list(app, &content, "content", adds_special_tokens)?.into_iter().map(token).collect();
-                Reply::json(&TokenizedContent { tokens }, Work::default())
-            }
-            _ => {
-                let message = "one of inputs, prompt and content must be there, and not two of them";
-                Err(Failure::of_field(Cause::Unprocessable, "inputs", message))
-            }
+fn tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let asked: TokenizeRequest = input.parse()?;
+    check_model(asked.model.as_deref(), app)?;
+    let adds_special_tokens = asked.add_special_tokens.unwrap_or(asked.content.is_none());
+    match (asked.inputs, asked.prompt, asked.content) {
+        (Some(inputs), None, None) => tokens_of_inputs(app, inputs, adds_special_tokens),
+        (None, Some(prompt), None) => {
+            let listed = list(app, &prompt, "prompt", adds_special_tokens)?;
+            let (count, max_model_len) = (listed.len(), app.engine.max_tokens());
+            let (tokens, texts): (Vec<i32>, Vec<String>) = listed.into_iter().unzip();
+            let token_strs = asked.return_token_strs.then_some(texts);
+            Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default())
         }
-    })
-    .await
+        (None, None, Some(content)) => {
+            let token = |(id, piece)| {
+                if asked.with_pieces { ContentToken::Piece { id, piece } } else { ContentToken::Id(id) }
+            };
+            let tokens = list(app, &content, "content", adds_special_tokens)?.into_iter().map(token).collect();
+            Reply::json(&TokenizedContent { tokens }, Work::default())
+        }
+        _ => {
+            let message = "one of inputs, prompt and content must be there, and not two of them";
+            Err(Failure::of_field(Cause::Unprocessable, "inputs", message))
+        }
+    }
 }
 
 fn tokens_of_inputs(app: &App, inputs: Strings, adds_special_tokens: bool) -> Result<Reply, Failure> {
@@ -232,47 +226,35 @@ fn list(app: &App, text: &str, field: &str, adds_special_tokens: bool) -> Result
     Ok(app.engine.tokens().list(text, adds_special_tokens)?.into_iter().map(|token| (token.id, token.text)).collect())
 }
 
-async fn decode(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let DecodeRequest { ids, skip_special_tokens } = input.parse()?;
-        let lists = match ids {
-            Ids::One(ids) if ids.is_empty() => {
-                return Err(Failure::of_field(Cause::Unprocessable, "ids", "the list of token ids is empty"));
-            }
-            Ids::One(ids) => vec![ids],
-            Ids::Many(lists) => lists,
-        };
-        check_count(lists.len(), "ids", app.settings.max_inputs)?;
-        let texts: Vec<String> =
-            lists.iter().map(|ids| text_of(app, ids, "ids", skip_special_tokens)).collect::<Result<_, _>>()?;
-        Reply::json(&texts, Work::default())
-    })
-    .await
+fn decode(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let DecodeRequest { ids, skip_special_tokens } = input.parse()?;
+    let lists = match ids {
+        Ids::One(ids) if ids.is_empty() => {
+            return Err(Failure::of_field(Cause::Unprocessable, "ids", "the list of token ids is empty"));
+        }
+        Ids::One(ids) => vec![ids],
+        Ids::Many(lists) => lists,
+    };
+    check_count(lists.len(), "ids", app.settings.max_inputs)?;
+    let texts: Vec<String> =
+        lists.iter().map(|ids| text_of(app, ids, "ids", skip_special_tokens)).collect::<Result<_, _>>()?;
+    Reply::json(&texts, Work::default())
 }
 
-async fn detokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let text = detokenized(app, input)?;
-        Reply::json(&DetokenizedText { prompt: &text, content: &text }, Work::default())
-    })
-    .await
+fn detokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let text = detokenized(app, input)?;
+    Reply::json(&DetokenizedText { prompt: &text, content: &text }, Work::default())
 }
 
-async fn cohere_tokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let CohereTokenizeRequest { text, model } = input.parse()?;
-        check_model(model.as_deref(), app)?;
-        let (tokens, token_strings) = list(app, &text, "text", false)?.into_iter().unzip();
-        Reply::json(&CohereTokens { tokens, token_strings, meta: META }, Work::default())
-    })
-    .await
+fn cohere_tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let CohereTokenizeRequest { text, model } = input.parse()?;
+    check_model(model.as_deref(), app)?;
+    let (tokens, token_strings) = list(app, &text, "text", false)?.into_iter().unzip();
+    Reply::json(&CohereTokens { tokens, token_strings, meta: META }, Work::default())
 }
 
-async fn cohere_detokenize(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        Reply::json(&CohereText { text: detokenized(app, input)?, meta: META }, Work::default())
-    })
-    .await
+fn cohere_detokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
+    Reply::json(&CohereText { text: detokenized(app, input)?, meta: META }, Work::default())
 }
 
 fn detokenized(app: &App, input: &Input) -> Result<String, Failure> {

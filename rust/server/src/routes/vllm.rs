@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::tokens::Role;
@@ -16,7 +14,7 @@ use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_sc
 use super::token_vectors::token_vectors_schema;
 use super::{rerank, tei};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure};
 use crate::openapi::limits::MODEL_NAMES;
@@ -24,10 +22,10 @@ use crate::routes::vectors::{Direction, Item, Strings, Truncation, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
-        .route("/score", post(score))
-        .route("/v1/score", post(score))
-        .route("/pooling", post(pooling))
-        .route("/invocations", post(invocations))
+        .route("/score", computing(scores))
+        .route("/v1/score", computing(scores))
+        .route("/pooling", computing(pooling))
+        .route("/invocations", computing(invocations))
         .route("/version", get(version))
 }
 
@@ -114,10 +112,6 @@ pub(crate) fn token_pooling_schema(generator: &mut SchemaGenerator) -> Schema {
     list_schema(POOLING, token_vectors_schema, generator)
 }
 
-async fn score(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, scores).await
-}
-
 fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: ScoreRequest = input.parse()?;
     let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
@@ -161,22 +155,19 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     Reply::json(&answer, work)
 }
 
-async fn pooling(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| {
-        let Task { task } = serde_json::from_slice(&input.body).unwrap_or(Task { task: None });
-        match (task.as_deref(), app.engine.token_width()) {
-            (None | Some("embed"), _) => EmbeddingsRequest::parse(app, input, false)?.answer(app, input, POOLING),
-            (Some("token_embed"), Some(width)) => {
-                EmbeddingsRequest::token_vectors(app, input, width)?.answer(app, input, POOLING)
-            }
-            (Some(task), width) => {
-                let known = if width.is_some() { "'embed' and 'token_embed'" } else { "'embed'" };
-                let message = format!("Unsupported task: '{task}'; this server has {known}");
-                Err(Failure::new(Cause::Unprocessable, message))
-            }
+fn pooling(app: &App, input: &Input) -> Result<Reply, Failure> {
+    let Task { task } = serde_json::from_slice(&input.body).unwrap_or(Task { task: None });
+    match (task.as_deref(), app.engine.token_width()) {
+        (None | Some("embed"), _) => EmbeddingsRequest::parse(app, input, false)?.answer(app, input, POOLING),
+        (Some("token_embed"), Some(width)) => {
+            EmbeddingsRequest::token_vectors(app, input, width)?.answer(app, input, POOLING)
         }
-    })
-    .await
+        (Some(task), width) => {
+            let known = if width.is_some() { "'embed' and 'token_embed'" } else { "'embed'" };
+            let message = format!("Unsupported task: '{task}'; this server has {known}");
+            Err(Failure::new(Cause::Unprocessable, message))
+        }
+    }
 }
 
 /// The kind of a request to `/invocations`, by the fields that only it has.
@@ -190,8 +181,8 @@ struct Fields {
     queries: Option<IgnoredAny>,
 }
 
-async fn invocations(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, |app, input| match serde_json::from_slice(&input.body).unwrap_or_default() {
+fn invocations(app: &App, input: &Input) -> Result<Reply, Failure> {
+    match serde_json::from_slice(&input.body).unwrap_or_default() {
         Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(Failure::of_tei),
         Fields { input: Some(_), .. } => openai::answer(app, input, false),
         Fields { query: Some(_), .. } => rerank::answer(app, input),
@@ -201,6 +192,5 @@ async fn invocations(State(app): State<Arc<App>>, request: Request) -> Result<Re
             let message = "the body fits no route: it needs input (embeddings), inputs (embed), query (rerank) or queries (score)";
             Err(Failure::new(Cause::Unprocessable, message))
         }
-    })
-    .await
+    }
 }

@@ -109,7 +109,7 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
             warned.push(Warning::unanswered(PLACE));
         }
         found.extend(passages.into_iter().map(Some));
-        add(&mut work, &more);
+        work += more;
     }
     found.resize_with(pages.len(), || None);
     let results = pages.iter().zip(&listed).zip(found);
@@ -155,12 +155,4 @@ pub(in crate::routes) fn find(
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
     ranked.truncate(most);
     Ok((ranked, work))
-}
-
-fn add(work: &mut Work, more: &Work) {
-    work.windows += more.windows;
-    work.windows_scored += more.windows_scored;
-    work.encoded += more.encoded;
-    work.tokens += more.tokens;
-    work.truncated += more.truncated;
 }
