@@ -122,6 +122,11 @@ pub(crate) enum Amount {
     TooMuch,
 }
 
+/// Refuses a body because of one of its fields.
+pub(crate) fn refused<T>(field: impl Into<String>, message: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::of_field(Cause::Unprocessable, field, message))
+}
+
 impl Failure {
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), field: None, shape: None, amount: None }

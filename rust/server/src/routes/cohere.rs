@@ -19,7 +19,7 @@ use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::body::Object;
 use crate::http::dtype::{int8, pack};
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
 use crate::routes::rerank::ApiVersion;
 use crate::routes::vectors::{Direction, Item, Purpose, TextPart, Truncation, Vectors, check_model};
@@ -164,12 +164,10 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     check_model(asked.model.as_deref(), app)?;
     check_dimensions(asked.output_dimension, app.engine.spec().dimension)?;
     if asked.images.is_some() {
-        let message = "images are not supported; send texts";
-        return Err(Failure::of_field(Cause::Unprocessable, "images", message));
+        return refused("images", "images are not supported; send texts");
     }
     if asked.embedding_types.as_ref().is_some_and(Vec::is_empty) {
-        let message = "the list of types is empty; name one, or leave it out for float";
-        return Err(Failure::of_field(Cause::Unprocessable, "embedding_types", message));
+        return refused("embedding_types", "the list of types is empty; name one, or leave it out for float");
     }
     let role = match asked.input_type.as_deref() {
         None => Role::Passage,
@@ -181,8 +179,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
             (inputs.into_iter().map(|Object(input)| TextPart::join(input.content)).collect(), "inputs")
         }
         _ => {
-            let message = "pass texts or inputs, not both";
-            return Err(Failure::of_field(Cause::Unprocessable, "texts", message));
+            return refused("texts", "pass texts or inputs, not both");
         }
     };
     check_count(texts.len(), field, app.settings.max_inputs)?;

@@ -16,7 +16,7 @@ use super::Name;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute, computing};
 use crate::http::body::Object;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::documents::{HASH_PATTERN, check_count, check_lengths};
 use crate::store::{Stored, not_stored, put_status};
@@ -145,6 +145,5 @@ fn check_id(id: &str, field: &str) -> Result<(), Failure> {
     if (1..=LONGEST_ID).contains(&id.len()) && !id.chars().any(char::is_control) {
         return Ok(());
     }
-    let message = format!("an id has 1 to {LONGEST_ID} bytes of UTF-8, none of them a control character");
-    Err(Failure::of_field(Cause::Unprocessable, field, message))
+    refused(field, format!("an id has 1 to {LONGEST_ID} bytes of UTF-8, none of them a control character"))
 }

@@ -38,7 +38,7 @@ use self::vectors::{Numbers, ReturnedVectors, VectorEncoding, VectorFormat, Writ
 use crate::app::App;
 use crate::http::admission::{Admitted, Input, Reply, compute};
 use crate::http::body;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::http::negotiation;
 use crate::openapi::limits::MAX_QUERIES;
@@ -81,7 +81,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
             let asked: HighlightsRequest = input.parse_part(&request)?;
             if asked.documents.is_some() {
                 let message = "the documents of a form are its files; leave documents out of the request";
-                return Err(Failure::of_field(Cause::Unprocessable, "documents", message));
+                return refused("documents", message);
             }
             check_count(files.len(), "file", app.settings.max_documents)?;
             let names: Vec<Option<String>> = files.iter().map(|file| file.name.clone()).collect();
@@ -342,8 +342,7 @@ fn check_fields(options: &Map<String, Value>) -> Result<(), Failure> {
             (_, Some(field)) => format!("did you mean {field:?}?"),
             _ => continue,
         };
-        let message = format!("there is no field {name:?}; {advice}");
-        return Err(Failure::of_field(Cause::Unprocessable, name.as_str(), message));
+        return refused(name.as_str(), format!("there is no field {name:?}; {advice}"));
     }
     Ok(())
 }

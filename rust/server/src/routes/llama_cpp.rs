@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::dtype::write_list;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 use crate::openapi::limits::MODEL_NAMES;
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -50,10 +50,7 @@ pub(super) fn normalize(embd_normalize: Option<i64>) -> Result<Option<bool>, Fai
         None => Ok(None),
         Some(EUCLIDEAN) => Ok(Some(true)),
         Some(NOT_NORMALIZED) => Ok(Some(false)),
-        Some(norm) => {
-            let message = format!("it must be {EUCLIDEAN} or {NOT_NORMALIZED}, not {norm}");
-            Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message))
-        }
+        Some(norm) => refused("embd_normalize", format!("it must be {EUCLIDEAN} or {NOT_NORMALIZED}, not {norm}")),
     }
 }
 

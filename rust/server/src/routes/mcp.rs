@@ -38,7 +38,7 @@ use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, 
 use crate::app::App;
 use crate::http::admission::{Admitted, Reply, internal};
 use crate::http::body::check_content_type;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::settings::Settings;
 
@@ -138,14 +138,14 @@ async fn exchange(State(app): State<Arc<App>>, request: Request) -> Result<Respo
     }
     let (head, body) = response.into_parts();
     if !head.status.is_success() && !head.headers.contains_key(header::CONTENT_TYPE) {
-        return Err(refused(head.status, body).await);
+        return Err(refused_by_sdk(head.status, body).await);
     }
     let admitted = admitted.ok_or_else(|| internal("the tool did not return its request"))?;
     Ok(admitted.respond(Reply { status: head.status, ..Reply::new("application/json", Body::new(body), work) }))
 }
 
 /// What the SDK refuses in plain text: a body that is not a message, or an unknown version of the protocol.
-async fn refused(status: StatusCode, body: impl hyper::body::Body<Data = Bytes>) -> Failure {
+async fn refused_by_sdk(status: StatusCode, body: impl hyper::body::Body<Data = Bytes>) -> Failure {
     let text = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let cause = if status.is_server_error() { Cause::Core(ErrorKind::Internal) } else { Cause::Malformed };
@@ -231,7 +231,7 @@ fn result(result: &impl serde::Serialize) -> Result<Value, Failure> {
 
 fn check_query(query: &str) -> Result<(), Failure> {
     if query.trim().is_empty() {
-        return Err(Failure::of_field(Cause::Unprocessable, "query", "it is empty; ask a whole question"));
+        return refused("query", "it is empty; ask a whole question");
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ use crate::http::admission::{Input, Reply, RequestControl, computing};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
 use crate::http::dtype::{Endianness, NumberFormat, write_list};
-use crate::http::failure::{Cause, Failure, Shape};
+use crate::http::failure::{Cause, Failure, Shape, refused};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
 use crate::openapi::limits::{DIMENSION, MODEL_NAMES, PURPOSES};
@@ -388,7 +388,7 @@ impl EmbeddingsRequest {
             let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
             if !matches!(format, EncodingFormat::Float | EncodingFormat::Base64) {
                 let message = "it must be float or base64; bytes alone do not show where the tokens of a text end";
-                return Err(Failure::of_field(Cause::Unprocessable, "encoding_format", message));
+                return refused("encoding_format", message);
             }
             let normalizes = normalize.unwrap_or(app.model.normalize);
             check_int8(Some(normalizes), numbers.dtype)?;
@@ -403,8 +403,7 @@ impl EmbeddingsRequest {
         check_model(self.model.as_deref(), app)?;
         check_dimensions(self.dimensions, width)?;
         if self.messages.is_some() {
-            let message = "messages of a chat are not supported; send their text as input";
-            return Err(Failure::of_field(Cause::Unprocessable, "messages", message));
+            return refused("messages", "messages of a chat are not supported; send their text as input");
         }
         let numbers = NumberFormat { dtype: self.dtype()?, endianness: self.endianness };
         let format = self.format(&input.headers);
@@ -426,8 +425,7 @@ impl EmbeddingsRequest {
     fn normalize(&self) -> Result<Option<bool>, Failure> {
         match (self.normalize, llama_cpp::normalize(self.embd_normalize)?) {
             (Some(ours), Some(theirs)) if ours != theirs => {
-                let message = "normalize says something else, and both mean the same; leave one out";
-                Err(Failure::of_field(Cause::Unprocessable, "embd_normalize", message))
+                refused("embd_normalize", "normalize says something else, and both mean the same; leave one out")
             }
             (ours, theirs) => Ok(ours.or(theirs)),
         }
@@ -436,8 +434,7 @@ impl EmbeddingsRequest {
     fn dtype(&self) -> Result<EmbeddingDtype, Failure> {
         match (self.embedding_dtype, self.embed_dtype) {
             (Some(ours), Some(theirs)) if ours != theirs => {
-                let message = "embedding_dtype says something else, and both mean the same; leave one out";
-                Err(Failure::of_field(Cause::Unprocessable, "embed_dtype", message))
+                refused("embed_dtype", "embedding_dtype says something else, and both mean the same; leave one out")
             }
             (ours, theirs) => Ok(ours.or(theirs).unwrap_or_default()),
         }
@@ -499,7 +496,7 @@ fn metadata(
 pub(super) fn check_int8(normalize: Option<bool>, dtype: EmbeddingDtype) -> Result<(), Failure> {
     if normalize == Some(false) && dtype == EmbeddingDtype::Int8 {
         let message = "false with int8 would clip values at -1 and 1; leave it out, or request another dtype";
-        return Err(Failure::of_field(Cause::Unprocessable, "normalize", message));
+        return refused("normalize", message);
     }
     Ok(())
 }
@@ -514,17 +511,16 @@ pub(super) fn check_json_dtype(dtype: EmbeddingDtype) -> Result<(), Failure> {
         "numbers of JSON are float32; {} comes as bytes, by accept: {OCTETS}, and from /v1/embeddings in base64 too",
         dtype.name()
     );
-    Err(Failure::of_field(Cause::Unprocessable, "embedding_dtype", message))
+    refused("embedding_dtype", message)
 }
 
 /// Shorter vectors need a model that was trained for them, and model files do not say which were.
 pub(super) fn check_dimensions(asked: Option<usize>, own: usize) -> Result<(), Failure> {
     match asked {
-        Some(asked) if asked != own => Err(Failure::of_field(
-            Cause::Unprocessable,
+        Some(asked) if asked != own => refused(
             "dimensions",
             format!("this model's vectors have {own} dimensions and cannot be cut to {asked}; leave it out"),
-        )),
+        ),
         _ => Ok(()),
     }
 }

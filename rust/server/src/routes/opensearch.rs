@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::body;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::highlights::{pair, place};
 use crate::routes::offsets::{Offsets, Positions};
@@ -99,8 +99,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     check_count(pairs.len(), field, app.settings.max_documents)?;
     check_lengths(pairs.iter().map(|pair| pair.context.as_str()), field, &app.settings)?;
     if pairs.iter().any(|pair| pair.question.trim().is_empty()) {
-        let message = "a question is empty; it needs at least one character that is not white space";
-        return Err(Failure::of_field(Cause::Unprocessable, "question", message));
+        return refused("question", "a question is empty; it needs at least one character that is not white space");
     }
     let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
     let (queries, pairing) = queries(&pairs);

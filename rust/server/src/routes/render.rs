@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::http::admission::{Admitted, Reply};
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::uploads::form::{UploadForm, is_form};
 
@@ -68,11 +68,11 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
             let UploadForm { request, files, password } = UploadForm::read(&input.headers, body)?;
             let asked: RenderRequest = input.parse_part(&request)?;
             if asked.page == 0 {
-                return Err(Failure::of_field(Cause::Unprocessable, "page", "pages count from 1"));
+                return refused("page", "pages count from 1");
             }
             if !(LEAST_WIDTH..=MOST_WIDTH).contains(&asked.width) {
                 let message = format!("it must be from {LEAST_WIDTH} to {MOST_WIDTH} pixels, not {}", asked.width);
-                return Err(Failure::of_field(Cause::Unprocessable, "width", message));
+                return refused("width", message);
             }
             let [file] = <[_; 1]>::try_from(files).map_err(|files| {
                 let message = format!("there are {} files; a request renders a page of one", files.len());

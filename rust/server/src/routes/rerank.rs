@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 use crate::http::tei_headers::Compute;
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MODEL_NAMES};
 use crate::routes::openai::unix_time;
@@ -229,7 +229,6 @@ struct TeiFields {
 
 fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
     let asked: RerankRequest = input.parse()?;
-    let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
     check_model(asked.model.as_deref(), app)?;
     let (candidates, of_tei) = match (asked.documents, asked.texts) {
         (Some(documents), None) => (documents.read(app, asked.rank_fields.as_deref())?, false),
@@ -256,7 +255,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
             Ok(tokens) if tokens > 0 => tokens,
             _ => {
                 let message = format!("max_tokens_per_doc must be a positive integer, or -1 for all, not {tokens}");
-                return refused("max_tokens_per_doc", &message);
+                return refused("max_tokens_per_doc", message);
             }
         },
     };
@@ -345,8 +344,7 @@ impl Candidate {
             (None, None) => fields.values().filter_map(Value::as_str).collect(),
         };
         if parts.is_empty() {
-            let message = "the document has no text among the fields to rank by";
-            return Err(Failure::of_field(Cause::Unprocessable, format!("documents[{index}]"), message));
+            return refused(format!("documents[{index}]"), "the document has no text among the fields to rank by");
         }
         let text = parts.join("\n");
         fields.remove("text");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES};
 use crate::routes::rerank::ApiVersion;
 use crate::routes::vectors::{Strings, check_model};
@@ -198,10 +198,7 @@ fn tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
             let tokens = list(app, &content, "content", adds_special_tokens)?.into_iter().map(token).collect();
             Reply::json(&TokenizedContent { tokens }, Work::default())
         }
-        _ => {
-            let message = "one of inputs, prompt and content must be there, and not two of them";
-            Err(Failure::of_field(Cause::Unprocessable, "inputs", message))
-        }
+        _ => refused("inputs", "one of inputs, prompt and content must be there, and not two of them"),
     }
 }
 
@@ -230,7 +227,7 @@ fn decode(app: &App, input: &Input) -> Result<Reply, Failure> {
     let DecodeRequest { ids, skip_special_tokens } = input.parse()?;
     let lists = match ids {
         Ids::One(ids) if ids.is_empty() => {
-            return Err(Failure::of_field(Cause::Unprocessable, "ids", "the list of token ids is empty"));
+            return refused("ids", "the list of token ids is empty");
         }
         Ids::One(ids) => vec![ids],
         Ids::Many(lists) => lists,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::admission::RequestControl;
 use crate::http::binary_body::Encoding;
-use crate::http::failure::{Amount, Cause, Failure};
+use crate::http::failure::{Amount, Cause, Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::store::documents::{check_count, check_lengths};
 
@@ -148,12 +148,10 @@ impl Purpose {
             Self::Passage | Self::Embed => Ok(Role::Passage),
             Self::Classification if prompts.query.is_empty() && prompts.passage.is_empty() => Ok(Role::Passage),
             Self::Classification => {
-                let message = "this model has prompts for queries and passages only; choose one of these";
-                Err(Failure::of_field(Cause::Unprocessable, field, message))
+                refused(field, "this model has prompts for queries and passages only; choose one of these")
             }
             Self::TokenEmbed => {
-                let message = "this route has one vector for each text; POST /pooling has the task token_embed";
-                Err(Failure::of_field(Cause::Unprocessable, field, message))
+                refused(field, "this route has one vector for each text; POST /pooling has the task token_embed")
             }
         }
     }
@@ -249,7 +247,7 @@ impl Truncation {
     pub(crate) fn to(mut self, tokens: Option<i64>, field: &str, app: &App) -> Result<Self, Failure> {
         let Some(tokens) = tokens else { return Ok(self) };
         let (limit, special) = (app.engine.max_tokens(), app.engine.tokens().special_tokens());
-        let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+        let refused = |message: String| refused(field, message);
         self.is_allowed = true;
         match usize::try_from(tokens) {
             Err(_) if tokens == -1 => Ok(self),
@@ -276,7 +274,7 @@ impl Truncation {
 
 /// Ids that a text of this model may have. All others are refused, so that no client gets the vector of another text.
 fn check_ids(ids: &[u32], field: &str, app: &App, adds_special_tokens: bool) -> Result<Vec<i32>, Failure> {
-    let refused = |message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
+    let refused = |message: String| refused(field, message);
     if ids.is_empty() {
         return refused("the list of token ids is empty".to_owned());
     }
@@ -307,7 +305,7 @@ pub(crate) fn rows(
     let rows = app.engine.rows(&sources, role, &truncation.options, &end.call())?;
     if let Some(index) = rows.iter().position(|row| row.ids.is_empty()) {
         let message = "it has no tokens without special tokens; leave add_special_tokens out";
-        return Err(Failure::of_field(Cause::Unprocessable, format!("{field}[{index}]"), message));
+        return refused(format!("{field}[{index}]"), message);
     }
     Ok(rows)
 }

@@ -16,7 +16,7 @@ use super::{rerank, tei};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::openapi::limits::MODEL_NAMES;
 use crate::routes::vectors::{Direction, Item, Strings, Truncation, check_model};
 
@@ -114,7 +114,6 @@ pub(crate) fn token_pooling_schema(generator: &mut SchemaGenerator) -> Schema {
 
 fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: ScoreRequest = input.parse()?;
-    let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
     check_model(asked.model.as_deref(), app)?;
     let (Some(queries), Some(documents)) = (asked.queries, asked.documents) else {
         return refused("queries", "pass queries and documents, or text_1 and text_2");
@@ -129,7 +128,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     if queries.len() != documents.len() && queries.len() != 1 {
         let message =
             format!("there are {} for {} documents; there must be 1, or as many", queries.len(), documents.len());
-        return refused("queries", &message);
+        return refused("queries", message);
     }
     let encode = |items: &[Item], field, role| {
         Encoding::of_items(app, items, field, (role, &truncation), input.end()).and_then(Encoding::whole)

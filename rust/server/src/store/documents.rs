@@ -10,7 +10,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::http::failure::{Amount, Cause, Failure};
+use crate::http::failure::{Amount, Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
 use crate::store::{Stored, not_stored};
@@ -105,7 +105,7 @@ impl Document {
         let content = match (text, &id) {
             (Some(text), _) => PageContent::Sent { text_hash: text_hash(&text), text },
             (None, Some(id)) => PageContent::Stored(app.store.get(id)?.ok_or_else(|| not_stored(id))?),
-            (None, None) => return Err(Failure::of_field(Cause::Unprocessable, FIELD, NOTHING)),
+            (None, None) => return refused(FIELD, NOTHING),
         };
         Ok(RequestPage { id, title, content })
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use multer::Multipart;
 
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 
 const FORM: &str = "multipart/form-data";
 
@@ -53,12 +53,12 @@ impl UploadForm {
                     let message = format!(
                         "the part {name:?} is unknown, or there twice; a form has request, file (repeatable) and password"
                     );
-                    return Err(Failure::of_field(Cause::Unprocessable, name, message));
+                    return refused(name, message);
                 }
             }
         }
         if form.files.is_empty() {
-            return Err(Failure::of_field(Cause::Unprocessable, "file", "the form has no file"));
+            return refused("file", "the form has no file");
         }
         if form.request.is_empty() {
             form.request = Bytes::from_static(b"{}");

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::document::ParsedUpload;
 use super::form::UploadedFile;
 use crate::fetch::decode_text;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::settings::Settings;
 
 /// Bytes of the documents that stay in memory.
@@ -169,11 +169,7 @@ impl Parser {
         deadline: Instant,
     ) -> Result<PageImage, Failure> {
         if parsing.kind != FileKind::Pdf {
-            return Err(Failure::of_field(
-                Cause::Unprocessable,
-                parsing.field,
-                "it is not a PDF; only PDFs have pages",
-            ));
+            return refused(parsing.field, "it is not a PDF; only PDFs have pages");
         }
         let output = self.process(&parsing, json!({"render": {"page": page, "width": width}}), deadline).await?;
         let (Header { area, rotation, .. }, image) = self.header(&parsing, &output)?;
@@ -232,7 +228,7 @@ impl Parser {
                 let said = String::from_utf8_lossy(&said);
                 tracing::warn!(%status, error = said.trim().lines().last().unwrap_or_default(), "a parser of a file failed");
                 let message = format!("its parser failed ({status}); the file is damaged, or needs more memory");
-                return Err(Failure::of_field(Cause::Unprocessable, parsing.field.clone(), message));
+                return refused(parsing.field.clone(), message);
             }
             Ok(written)
         };
@@ -331,8 +327,7 @@ impl FileKind {
 fn read_text(field: &str, content: &[u8]) -> Result<ParsedUpload, Failure> {
     let text = decode_text(content);
     if text.contains('\0') {
-        let message = "it is neither a PDF nor a DOCX nor an EPUB nor a text";
-        return Err(Failure::of_field(Cause::Unprocessable, field, message));
+        return refused(field, "it is neither a PDF nor a DOCX nor an EPUB nor a text");
     }
     Ok(ParsedUpload { text, ..ParsedUpload::default() })
 }

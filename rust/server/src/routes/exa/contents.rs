@@ -21,7 +21,7 @@ use super::request::{ContentsOptions, Warning};
 use crate::app::App;
 use crate::http::admission::{Admitted, Input, Reply};
 use crate::http::body::Object;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 use crate::openapi::limits::MAX_DOCUMENTS;
 use crate::store::documents::{check_count, check_lengths};
 
@@ -90,7 +90,6 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
 impl Plan {
     fn read(app: &App, input: &Input) -> Result<Self, Failure> {
         let asked: ContentsRequest = input.parse()?;
-        let refused = |field: &str, message: &str| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
             return refused("contents", "only /search has options under contents; /contents has them next to urls");
         }

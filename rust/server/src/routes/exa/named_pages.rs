@@ -16,7 +16,7 @@ use super::passages::ExaPage;
 use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::Admitted;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 use crate::openapi::limits::MAX_DOCUMENT_BYTES;
 use crate::store::Stored;
 use crate::store::documents::check_count;
@@ -231,10 +231,6 @@ pub(in crate::routes) fn check_names(names: &[String], field: &str) -> Result<()
     check_count(names.len(), field, MOST_PAGES)?;
     match names.iter().position(|name| name.trim().is_empty() || name.chars().count() > LONGEST_NAME) {
         None => Ok(()),
-        Some(index) => Err(Failure::of_field(
-            Cause::Unprocessable,
-            format!("{field}[{index}]"),
-            format!("it must have 1 to {LONGEST_NAME} characters"),
-        )),
+        Some(index) => refused(format!("{field}[{index}]"), format!("it must have 1 to {LONGEST_NAME} characters")),
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::http::body;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 
 /// Characters that each page adds to the shared budget by default.
 const SHARED_CHARACTERS: i64 = 1500;
@@ -110,9 +110,7 @@ impl ContentsOptions {
     }
 
     fn check(&self, place: &str) -> Result<(), Failure> {
-        let refused = |field: &str, message: String| {
-            Err(Failure::of_field(Cause::Unprocessable, format!("{place}{field}"), message))
-        };
+        let refused = |field: &str, message: String| refused(format!("{place}{field}"), message);
         if let Some(options) = self.highlights() {
             for (name, value) in [
                 ("numSentences", options.num_sentences),

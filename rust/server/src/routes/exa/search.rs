@@ -22,7 +22,7 @@ use super::shortlist::{Found, shortlist};
 use super::{id_of, upstream};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Failure, refused};
 use crate::store::Stored;
 
 /// The path of the options for pages.
@@ -77,13 +77,12 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
 impl Search {
     pub(super) fn read(input: &Input) -> Result<Self, Failure> {
         let SearchRequest { query, num_results, contents, rest } = input.parse()?;
-        let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
         if query.trim().is_empty() {
-            return refused("query", "the query is empty; it needs at least one character".to_owned());
+            return refused("query", "the query is empty; it needs at least one character");
         }
         for name in ["highlights", "text", "summary", "context"] {
             if rest.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
-                return refused(name, "it belongs under contents".to_owned());
+                return refused(name, "it belongs under contents");
             }
         }
         let asked = num_results.unwrap_or(DEFAULT_RESULTS);

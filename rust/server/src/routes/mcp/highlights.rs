@@ -16,7 +16,7 @@ use super::{check_query, result};
 use crate::app::App;
 use crate::http::admission::{Admitted, Input};
 use crate::http::body::parse_value;
-use crate::http::failure::{Cause, Failure};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::exa::named_pages::{self, NamedPage, check_names};
 use crate::routes::exa::passages::ExaPage;
 use crate::routes::highlights::{is_answered, pair, place, places};
@@ -124,7 +124,6 @@ pub(super) async fn highlights(app: &App, admitted: &mut Admitted, arguments: Va
 }
 
 fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {
-    let refused = |field: &str, message: String| Err(Failure::of_field(Cause::Unprocessable, field, message));
     check_query(&asked.query)?;
     for (name, value) in [("max_tokens", asked.max_tokens), ("max_passages", asked.max_passages)] {
         if value < 1 {
@@ -133,11 +132,11 @@ fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), 
     }
     if asked.files.as_ref().is_some_and(|files| !files.is_empty()) {
         let message = "this server reads no files; pass their texts, or let the agent run: pullquote mcp --folder DIR";
-        return refused("files", message.to_owned());
+        return refused("files", message);
     }
     if !urls.is_empty() {
         if app.fetcher.is_none() {
-            return refused("urls", "this server fetches no pages; pullquote serve --fetch does".to_owned());
+            return refused("urls", "this server fetches no pages; pullquote serve --fetch does");
         }
         check_names(urls, "urls")?;
     }
