@@ -98,12 +98,21 @@ pub(crate) const NUMBER_BYTES: usize = 16;
 pub(crate) fn write_list(json: &mut Vec<u8>, vector: &[f32]) {
     json.reserve(vector.len() * NUMBER_BYTES + 2);
     let mut buffer = zmij::Buffer::new();
+    write_entries(json, vector, |json, value| json.extend_from_slice(buffer.format_finite(*value).as_bytes()));
+}
+
+/// Appends a list of JSON; `write` appends an entry.
+pub(crate) fn write_entries<T>(
+    json: &mut Vec<u8>,
+    entries: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
     json.push(b'[');
-    for (place, value) in vector.iter().enumerate() {
+    for (place, entry) in entries.into_iter().enumerate() {
         if place > 0 {
             json.push(b',');
         }
-        json.extend_from_slice(buffer.format_finite(*value).as_bytes());
+        write(json, entry);
     }
     json.push(b']');
 }

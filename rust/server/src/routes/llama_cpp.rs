@@ -14,7 +14,7 @@ use super::vectors::{Direction, Texts, Truncation, check_model};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
-use crate::http::dtype::write_list;
+use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
 use crate::openapi::limits::MODEL_NAMES;
 
@@ -63,14 +63,12 @@ fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let role = (Role::Passage, &Truncation::new(app, false, Direction::Right));
     let encoding = Encoding::of_items(app, &items, "content", role, input.end())?;
     let vectors = encoding.normalized(normalize).whole()?;
-    let mut json = vec![b'['];
-    for (index, vector) in vectors.rows().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        json.extend_from_slice(format!(r#"{comma}{{"index":{index},"embedding":["#).as_bytes());
-        write_list(&mut json, vector);
+    let mut json = Vec::new();
+    write_entries(&mut json, vectors.rows().enumerate(), |json, (index, vector)| {
+        json.extend_from_slice(format!(r#"{{"index":{index},"embedding":["#).as_bytes());
+        write_list(json, vector);
         json.extend_from_slice(b"]}");
-    }
-    json.push(b']');
+    });
     Ok(Reply::new("application/json", json.into(), vectors.work))
 }
 

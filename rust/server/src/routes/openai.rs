@@ -29,7 +29,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, RequestControl, computing};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
-use crate::http::dtype::{Endianness, NumberFormat, write_list};
+use crate::http::dtype::{Endianness, NumberFormat, write_entries, write_list};
 use crate::http::failure::{Cause, Failure, Shape, refused};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
@@ -342,13 +342,12 @@ impl ListShape {
         write: impl Fn(&mut Vec<u8>, usize),
     ) -> Result<Reply, Failure> {
         let Self { id, object, field } = self;
-        let mut json = br#"{"object":"list","data":["#.to_vec();
-        for index in 0..count {
-            let comma = if index > 0 { "," } else { "" };
-            json.extend_from_slice(format!(r#"{comma}{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
-            write(&mut json, index);
+        let mut json = br#"{"object":"list","data":"#.to_vec();
+        write_entries(&mut json, 0..count, |json, index| {
+            json.extend_from_slice(format!(r#"{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
+            write(json, index);
             json.push(b'}');
-        }
+        });
         let footer = EmbeddingsFooter {
             id: format!("{id}-{}", input.id.0),
             created: unix_time(),
@@ -356,7 +355,7 @@ impl ListShape {
             usage: EmbeddingsUsage::of(&work),
         };
         let rest = serde_json::to_vec(&footer).map_err(|error| body::unfit(&error))?;
-        json.extend_from_slice(b"],");
+        json.push(b',');
         json.extend_from_slice(&rest[1..]);
         Ok(Reply::new("application/json", json.into(), work))
     }

@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body::Object;
-use crate::http::dtype::{NUMBER_BYTES, write_list};
+use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
 use crate::http::tei_headers::Compute;
@@ -213,14 +213,7 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     }
     let vectors = encoding.whole()?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
-    json.push(b'[');
-    for (index, vector) in vectors.rows().enumerate() {
-        if index > 0 {
-            json.push(b',');
-        }
-        write_list(&mut json, vector);
-    }
-    json.push(b']');
+    write_entries(&mut json, vectors.rows(), write_list);
     Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
 }
 
@@ -240,14 +233,7 @@ fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
     let vectors = encoding.whole(app, false)?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
-    json.push(b'[');
-    for (index, text) in vectors.texts().enumerate() {
-        if index > 0 {
-            json.push(b',');
-        }
-        write_lists(&mut json, text, width);
-    }
-    json.push(b']');
+    write_entries(&mut json, vectors.texts(), |json, text| write_lists(json, text, width));
     Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
 }
 

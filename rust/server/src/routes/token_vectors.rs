@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::vectors::{Item, Truncation, rows, too_long};
 use crate::app::App;
 use crate::http::admission::RequestControl;
-use crate::http::dtype::{NUMBER_BYTES, write_list};
+use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
 use crate::http::failure::{Amount, Failure};
 
 /// Memory of a value: a float32 and its JSON.
@@ -96,14 +96,7 @@ impl TokenVectors {
 
 /// Appends the vectors of a text's tokens as a list of lists.
 pub(super) fn write_lists(json: &mut Vec<u8>, text: &[f32], width: usize) {
-    json.push(b'[');
-    for (index, vector) in text.chunks_exact(width).enumerate() {
-        if index > 0 {
-            json.push(b',');
-        }
-        write_list(json, vector);
-    }
-    json.push(b']');
+    write_entries(json, text.chunks_exact(width), write_list);
 }
 
 /// The vectors of a text's tokens, as numbers.
