@@ -17,12 +17,10 @@ mod upstream;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
 use axum::routing::post;
 
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
-use crate::http::middleware::RequestId;
 pub(crate) use answer::ExaAnswer;
 pub(crate) use contents::ContentsRequest;
 pub(crate) use search::SearchRequest;
@@ -53,8 +51,4 @@ async fn answer_route() -> Failure {
     let message =
         "this server does not write answers; POST /search with contents.highlights returns the passages that answer";
     Failure::new(Cause::NotImplemented, message)
-}
-
-fn id_of(request: &Request) -> String {
-    request.extensions().get::<RequestId>().map_or_else(String::new, |id| id.0.clone())
 }

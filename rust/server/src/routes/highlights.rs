@@ -74,10 +74,10 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
 async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure> {
     check_origin(request.headers(), &app.settings.cors_origin)?;
     let mut admitted = Admitted::new(app, request).await?;
-    let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
+    let deadline = admitted.limits.deadline.into();
     let (asked, names, parsings) = admitted
-        .turn(move |app, input| {
-            let UploadForm { request, files, password } = UploadForm::read(&input.headers, body)?;
+        .turn(|app, input| {
+            let UploadForm { request, files, password } = UploadForm::read(&input.headers, input.body.clone())?;
             let asked: HighlightsRequest = input.parse_part(&request)?;
             if asked.documents.is_some() {
                 let message = "the documents of a form are its files; leave documents out of the request";

@@ -62,10 +62,10 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     }
     check_origin(request.headers(), &app.settings.cors_origin)?;
     let mut admitted = Admitted::new(&app, request).await?;
-    let (body, deadline) = (admitted.body(), admitted.limits.deadline.into());
+    let deadline = admitted.limits.deadline.into();
     let (asked, parsing) = admitted
-        .turn(move |app, input| {
-            let UploadForm { request, files, password } = UploadForm::read(&input.headers, body)?;
+        .turn(|app, input| {
+            let UploadForm { request, files, password } = UploadForm::read(&input.headers, input.body.clone())?;
             let asked: RenderRequest = input.parse_part(&request)?;
             if asked.page == 0 {
                 return refused("page", "pages count from 1");

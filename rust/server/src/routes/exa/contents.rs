@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::answer::{ContextPage, Cost, ExaAnswer, ExaResult, milliseconds_since};
-use super::id_of;
 use super::named_pages::{LONGEST_NAME, MOST_PAGES, NamedPage, SentDocument, check_names, fetch};
 use super::passages::{self, ExaPage};
 use super::request::{ContentsOptions, Warning};
@@ -67,21 +66,18 @@ enum Step {
 }
 
 pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
-    let (id, began) = (id_of(&request), Instant::now());
+    let began = Instant::now();
     let mut admitted = Admitted::new(&app, request).await?;
-    let step = admitted.turn({
-        let id = id.clone();
-        move |app, input| {
-            let mut plan = Plan::read(app, input)?;
-            let is_whole = !plan.pages.iter().any(NamedPage::is_to_fetch);
-            Ok(if is_whole { Step::Answered(plan.answer(app, input, &id, began)?) } else { Step::Fetch(plan) })
-        }
+    let step = admitted.turn(move |app, input| {
+        let mut plan = Plan::read(app, input)?;
+        let is_whole = !plan.pages.iter().any(NamedPage::is_to_fetch);
+        Ok(if is_whole { Step::Answered(plan.answer(app, input, began)?) } else { Step::Fetch(plan) })
     });
     let reply = match step.await? {
         Step::Answered(reply) => reply,
         Step::Fetch(mut plan) => {
             plan.pages = fetch(&app, &mut admitted, plan.pages).await?;
-            admitted.turn(move |app, input| plan.answer(app, input, &id, began)).await?
+            admitted.turn(move |app, input| plan.answer(app, input, began)).await?
         }
     };
     Ok(admitted.respond(reply))
@@ -124,7 +120,7 @@ impl Plan {
         Ok(Self { warnings: wanted.warnings(""), wanted, pages })
     }
 
-    fn answer(&mut self, app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
+    fn answer(&mut self, app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
         let Self { wanted, warnings, pages: named } = self;
         for page in &mut *named {
             page.read(app);
@@ -146,7 +142,7 @@ impl Plan {
         let results: Vec<ExaResult> =
             results.map(|((page, url), found)| ExaResult::new(page, url, found, None, wanted)).collect();
         let answer = ExaAnswer {
-            request_id: id,
+            request_id: &input.id.0,
             context: ContextPage::join_results(&results, &pages, wanted),
             results,
             statuses: Some(named.iter().map(NamedPage::status).collect()),

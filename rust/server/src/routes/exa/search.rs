@@ -19,7 +19,7 @@ use super::answer::{ContextPage, Cost, ExaAnswer, ExaResult, milliseconds_since}
 use super::passages::{self, ExaPage, Passages};
 use super::request::{ContentsOptions, HighlightOptions, Warning, warnings};
 use super::shortlist::{Found, shortlist};
-use super::{id_of, upstream};
+use super::upstream;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
 use crate::http::failure::{Failure, refused};
@@ -70,8 +70,8 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
     if app.upstream.is_some() {
         return upstream::search(&app, request).await;
     }
-    let (id, began) = (id_of(&request), Instant::now());
-    compute(&app, request, move |app, input| answer(app, input, &id, began)).await
+    let began = Instant::now();
+    compute(&app, request, move |app, input| answer(app, input, began)).await
 }
 
 impl Search {
@@ -95,7 +95,7 @@ impl Search {
     }
 }
 
-fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, Failure> {
+fn answer(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
     let search = Search::read(input)?;
     let (listed, mut work) = find(app, input, &search.query, search.num_results)?;
     let pages: Vec<ExaPage> = listed.iter().map(|found| page(&found.id, &found.stored)).collect();
@@ -116,7 +116,7 @@ fn answer(app: &App, input: &Input, id: &str, began: Instant) -> Result<Reply, F
         .map(|((page, listed), found)| ExaResult::new(page, page.name, found, Some(listed.score), &search.wanted))
         .collect();
     let answer = ExaAnswer {
-        request_id: id,
+        request_id: &input.id.0,
         context: ContextPage::join_results(&results, &pages, &search.wanted),
         results,
         statuses: None,
