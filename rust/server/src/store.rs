@@ -7,7 +7,6 @@ mod database;
 pub(crate) mod documents;
 mod words;
 
-use axum::http::StatusCode;
 use pullquote_core::error::ErrorKind;
 
 use crate::http::failure::{Cause, Failure};
@@ -58,11 +57,6 @@ impl Bounds {
 
 pub(crate) fn not_stored(id: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::NotFound), format!("no document is stored under {id:?}"))
-}
-
-/// The status of a stored document: created, or replaced.
-pub(crate) const fn put_status(is_new: bool) -> StatusCode {
-    if is_new { StatusCode::CREATED } else { StatusCode::OK }
 }
 
 #[cfg(test)]

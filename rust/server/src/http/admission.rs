@@ -233,10 +233,6 @@ impl Reply {
     pub(crate) fn computed(self, compute: Compute) -> Self {
         Self { compute: Some(compute), ..self }
     }
-
-    pub(crate) fn with(self, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
-        Self { headers, ..self }
-    }
 }
 
 /// A route for `POST` requests whose answers this work computes.

@@ -64,14 +64,8 @@ impl Encoding {
     }
 
     /// Tokenizes texts; nothing is encoded yet. Texts over the model's limit are cut.
-    pub(crate) fn of<Text: AsRef<str>>(
-        app: &App,
-        texts: &[Text],
-        role: Role,
-        end: RequestControl,
-    ) -> Result<Self, Failure> {
-        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        let parts = app.engine.embed_streamed(&texts, role, &end.call())?;
+    pub(crate) fn of(app: &App, texts: &[&str], role: Role, end: RequestControl) -> Result<Self, Failure> {
+        let parts = app.engine.embed_streamed(texts, role, &end.call())?;
         Ok(Self::new(app, parts, end))
     }
 
@@ -130,7 +124,7 @@ impl Encoding {
         headers.extend(HeaderValue::from_str(&app.settings.model_name).map(|name| (MODEL, name)));
         let bytes = self.rows() * format.dtype.row_bytes(dimension);
         let first = self.next(format)?.unwrap_or_default();
-        let reply = Reply::new(OCTETS, Body::empty(), work).with(headers);
+        let reply = Reply { headers, ..Reply::new(OCTETS, Body::empty(), work) };
         let left = self.parts.remaining_parts();
         if left == 0 {
             return Ok(Reply { body: first.into(), ..reply });

@@ -74,7 +74,12 @@ impl Cause {
 
     pub(crate) fn row(self) -> FailureRow {
         let (status, name, retryable) = match self {
-            Self::Core(kind) => return core_row(kind),
+            // Its name is that of the Python class, in snake case and without `Error`.
+            Self::Core(kind) => {
+                let row = kind.row();
+                let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                return FailureRow { status, name: Cow::Owned(kind.name()), retryable: row.retryable };
+            }
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed_body", false),
             Self::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", false),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", false),
@@ -91,13 +96,6 @@ impl Cause {
         };
         FailureRow { status, name: Cow::Borrowed(name), retryable }
     }
-}
-
-/// The core's own row. Its name is that of the Python class, in snake case and without `Error`.
-fn core_row(kind: ErrorKind) -> FailureRow {
-    let row = kind.row();
-    let status = StatusCode::from_u16(row.http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    FailureRow { status, name: Cow::Owned(kind.name()), retryable: row.retryable }
 }
 
 /// What failed, on which value, and what would work.

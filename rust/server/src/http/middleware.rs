@@ -41,12 +41,8 @@ pub(crate) const LONGEST_ID: usize = 128;
 /// Whether a route needs no key, unless `--protect-all` is set.
 pub(crate) fn is_open(method: &Method, path: &str) -> bool {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
-    is_read && is_open_path(path)
-}
-
-fn is_open_path(path: &str) -> bool {
-    ["/live", "/health", "/v1/health", "/ping", "/metrics", "/openapi.json"].contains(&path)
-        || FILES.iter().any(|file| file.path == path)
+    let is_probe = ["/live", "/health", "/v1/health", "/ping", "/metrics", "/openapi.json"].contains(&path);
+    is_read && (is_probe || FILES.iter().any(|file| file.path == path))
 }
 
 #[derive(Clone, Debug)]

@@ -301,13 +301,9 @@ fn openai(schemas: &mut Schemas) -> Vec<Operation> {
             .writes(200, "A vector for each text, in order.", vectors.clone())
             .fails(&[404])
     };
-    let mut operations: Vec<Operation> = [
-        ("/v1/embeddings", "createEmbeddings", "Embed texts"),
-        ("/embeddings", "createTruncatedEmbeddings", "Embed texts, cut at the model's limit"),
-    ]
-    .map(|(path, id, summary)| embeddings(path, id, summary))
-    .into();
-    operations.extend([
+    vec![
+        embeddings("/v1/embeddings", "createEmbeddings", "Embed texts"),
+        embeddings("/embeddings", "createTruncatedEmbeddings", "Embed texts, cut at the model's limit"),
         operation("get", "/v1/models", "listModels", "List the model")
             .writes_json("The only model.", schemas.answer::<Models>()),
         operation("get", "/models", "listModelsAtRoot", "List the model")
@@ -315,8 +311,7 @@ fn openai(schemas: &mut Schemas) -> Vec<Operation> {
         Operation { in_path: Some(model), ..operation("get", "/v1/models/{model}", "getModel", "Return the model") }
             .writes_json("The model.", schemas.answer::<ServedModel>())
             .fails(&[404, 422]),
-    ]);
-    operations
+    ]
 }
 
 fn tei(schemas: &mut Schemas) -> Vec<Operation> {
@@ -427,15 +422,15 @@ fn cohere(schemas: &mut Schemas) -> Vec<Operation> {
         "input_type": "search_document",
         "embedding_types": ["float", "ubinary"],
     });
-    let mut operations: Vec<Operation> = [("/v1/embed", "cohereEmbedV1"), ("/v2/embed", "cohereEmbedV2")]
-        .map(|(path, id)| {
-            operation(path, id, "Embed texts, as Cohere does")
-                .reads(schemas.request::<CohereEmbedRequest>(), example.clone())
-                .writes_json("A vector for each text, in order, of each type.", schemas.answer::<CohereEmbeddings>())
-                .fails(&[404])
-        })
-        .into();
-    operations.extend([
+    let mut embed = |path, id| {
+        operation(path, id, "Embed texts, as Cohere does")
+            .reads(schemas.request::<CohereEmbedRequest>(), example.clone())
+            .writes_json("A vector for each text, in order, of each type.", schemas.answer::<CohereEmbeddings>())
+            .fails(&[404])
+    };
+    vec![
+        embed("/v1/embed", "cohereEmbedV1"),
+        embed("/v2/embed", "cohereEmbedV2"),
         operation("/v1/tokenize", "cohereTokenize", "Tokenize a text, as Cohere does")
             .reads(schemas.request::<CohereTokenizeRequest>(), json!({"text": "The moon is white."}))
             .writes_json("Token ids.", schemas.answer::<CohereTokens>())
@@ -444,25 +439,24 @@ fn cohere(schemas: &mut Schemas) -> Vec<Operation> {
             .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [7852]}))
             .writes_json("The text.", schemas.answer::<CohereText>())
             .fails(&[404]),
-    ]);
-    operations
+    ]
 }
 
 fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
     let operation = |path, id, summary| Operation::new("post", path, id, "vllm", summary);
     let pair = json!({"queries": "How is bread made?", "documents": ["The moon is white.", "Bread is baked."]});
-    let mut operations: Vec<Operation> = [("/score", "score"), ("/v1/score", "scoreV1")]
-        .map(|(path, id)| {
-            operation(path, id, "Compare texts by their cosines")
-                .reads(schemas.request::<ScoreRequest>(), pair.clone())
-                .writes_json("A cosine for each pair.", schemas.answer::<Scores>())
-                .fails(&[404])
-        })
-        .into();
     let example = json!({"model": "{model_name}", "input": ["The moon is white."]});
     let pooled = json!({"anyOf": [schemas.written(pooling_schema), schemas.written(token_pooling_schema)]});
     let vectors = vec![(JSON, pooled), bytes()];
-    operations.push(
+    let mut score = |path, id| {
+        operation(path, id, "Compare texts by their cosines")
+            .reads(schemas.request::<ScoreRequest>(), pair.clone())
+            .writes_json("A cosine for each pair.", schemas.answer::<Scores>())
+            .fails(&[404])
+    };
+    vec![
+        score("/score", "score"),
+        score("/v1/score", "scoreV1"),
         operation("/pooling", "pooling", "Embed texts, as vLLM's pooling does")
             .described(
                 "As `/v1/embeddings`, for the task `embed`. For the task `token_embed` the data of each text are the vectors of \
@@ -473,8 +467,6 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .reads(schemas.request::<EmbeddingsRequest>(), example.clone())
             .writes(200, "For each text, in order, a vector, or with `token_embed` one for each token.", vectors)
             .fails(&[404]),
-    );
-    operations.push(
         operation("/invocations", "invocations", "Send a request of another route, recognized by its fields")
             .described(
                 "With `input` as `/v1/embeddings`, with `inputs` as `/embed`, with `query` as `/rerank`, and with `queries` or \
@@ -483,18 +475,13 @@ fn vllm(schemas: &mut Schemas) -> Vec<Operation> {
             .reads(json!({"type": "object"}), example)
             .writes(200, "As from that route.", vec![(JSON, json!({})), bytes()])
             .fails(&[404, 422]),
-    );
-    operations.push(
         operation("/detokenize", "detokenize", "Return the text of token ids, as vLLM and llama.cpp do")
             .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [101, 7852, 102]}))
             .writes_json("The text.", schemas.answer::<DetokenizedText>())
             .fails(&[404]),
-    );
-    operations.push(
         Operation::new("get", "/version", "version", "vllm", "Return the version")
             .writes_json("The version of pullquote.", schemas.answer::<Version>()),
-    );
-    operations
+    ]
 }
 
 fn llama_cpp(schemas: &mut Schemas) -> Vec<Operation> {

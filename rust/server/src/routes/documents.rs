@@ -19,7 +19,7 @@ use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::documents::{HASH_PATTERN, check_count, check_lengths};
-use crate::store::{Stored, not_stored, put_status};
+use crate::store::{Stored, not_stored};
 
 /// The longest id in bytes: as long as an address may be.
 pub(crate) const LONGEST_ID: usize = 2048;
@@ -96,7 +96,8 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
         let text_hash = document.text_hash.clone();
         let is_new = app.store.put(&id, document)?;
         let answer = PutDocument { id: &id, text_hash: &text_hash };
-        Ok(Reply { status: put_status(is_new), ..Reply::json(&answer, Work::default())? })
+        let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(Reply { status, ..Reply::json(&answer, Work::default())? })
     })
     .await
 }

@@ -84,6 +84,6 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     let page = app.parser.render(parsing, asked.page, asked.width, deadline).await?;
     let area = page.area.map(|place| place.to_string()).join(",");
     let area = HeaderValue::from_str(&area).unwrap_or(HeaderValue::from_static(""));
-    let reply = Reply::new(PNG, page.image.into(), Work::default());
-    Ok(admitted.respond(reply.with(vec![(AREA, area), (ROTATION, page.rotation.into())])))
+    let headers = vec![(AREA, area), (ROTATION, page.rotation.into())];
+    Ok(admitted.respond(Reply { headers, ..Reply::new(PNG, page.image.into(), Work::default()) }))
 }

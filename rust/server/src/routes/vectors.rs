@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::http::admission::RequestControl;
-use crate::http::binary_body::Encoding;
 use crate::http::failure::{Amount, Cause, Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::store::documents::{check_count, check_lengths};
@@ -349,16 +348,6 @@ pub(crate) fn check_model(asked: Option<&str>, app: &App) -> Result<(), Failure>
         }
         _ => Ok(()),
     }
-}
-
-/// Embeds texts as queries or passages.
-pub(crate) fn embed<Text: AsRef<str>>(
-    app: &App,
-    texts: &[Text],
-    role: Role,
-    end: RequestControl,
-) -> Result<Vectors, Failure> {
-    Encoding::of(app, texts, role, end)?.whole()
 }
 
 impl Vectors {

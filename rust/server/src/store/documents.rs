@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -239,13 +240,7 @@ pub(crate) fn text_hash(text: &str) -> String {
 }
 
 pub(crate) fn bytes_hash(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut name = String::from("sha256:");
-    for byte in Sha256::digest(bytes) {
-        // Writing to a string never fails.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    format!("sha256:{:x}", Bytes::copy_from_slice(&Sha256::digest(bytes)))
 }
 
 #[cfg(test)]

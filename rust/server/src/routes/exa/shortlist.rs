@@ -11,8 +11,8 @@ use pullquote_core::tokens::Role;
 
 use crate::app::App;
 use crate::http::admission::Input;
+use crate::http::binary_body::Encoding;
 use crate::http::failure::Failure;
-use crate::routes::vectors::embed;
 use crate::store::Stored;
 
 /// Documents whose passages are compared, for each result and at least.
@@ -44,8 +44,8 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
         counts.push(of_page.len());
         passages.extend(of_page);
     }
-    let asked = embed(app, &[query], Role::Query, input.end())?;
-    let vectors = embed(app, &passages, Role::Passage, input.end())?;
+    let asked = Encoding::of(app, &[query], Role::Query, input.end())?.whole()?;
+    let vectors = Encoding::of(app, &passages, Role::Passage, input.end())?.whole()?;
     let mut scores = cosines(&asked.values, &vectors.values).into_iter();
     let mut found: Vec<Found> = documents
         .into_iter()

@@ -181,6 +181,6 @@ impl BinaryVectors {
         let content_type =
             HeaderValue::from_str(&format!("{FORM}; boundary={boundary}")).unwrap_or(HeaderValue::from_static(FORM));
         let headers = vec![(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, length.into())];
-        Ok(Reply::new(FORM, body, work).with(headers))
+        Ok(Reply { headers, ..Reply::new(FORM, body, work) })
     }
 }
