@@ -20,9 +20,9 @@ use crate::http::binary_body::Encoding;
 use crate::http::body::Object;
 use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, PURPOSES};
+use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::rerank::ApiVersion;
-use crate::routes::vectors::{Direction, Item, Purpose, TextPart, Truncation, Vectors, check_model};
+use crate::routes::vectors::{Direction, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model};
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -49,10 +49,8 @@ pub(crate) struct CohereEmbedRequest {
     #[serde(default)]
     #[schemars(with = "()")]
     images: Option<IgnoredAny>,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
     /// What the texts are for, for models that have a prompt for each.
     #[serde(default)]
     #[schemars(extend("enum" = PURPOSES))]
@@ -161,7 +159,7 @@ struct InputTokens {
 
 fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
     let asked: CohereEmbedRequest = input.parse()?;
-    check_model(asked.model.as_deref(), app)?;
+    check_model(&asked.model, app)?;
     check_dimensions(asked.output_dimension, app.engine.spec().dimension)?;
     if asked.images.is_some() {
         return refused("images", "images are not supported; send texts");

@@ -10,13 +10,12 @@ use serde::Deserialize;
 
 use super::openai::vector_schema;
 use super::rerank;
-use super::vectors::{Direction, Texts, Truncation, check_model};
+use super::vectors::{Direction, ModelName, Texts, Truncation, check_model};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
-use crate::openapi::limits::MODEL_NAMES;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -38,10 +37,8 @@ pub(crate) struct EmbeddingRequest {
     #[serde(default)]
     #[schemars(extend("enum" = [EUCLIDEAN, NOT_NORMALIZED, null]))]
     embd_normalize: Option<i64>,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
 }
 
 /// Whether vectors are brought to length 1; `None` if the client does not say.
@@ -57,7 +54,7 @@ pub(super) fn normalize(embd_normalize: Option<i64>) -> Result<Option<bool>, Fai
 /// There is a list around each vector, because llama.cpp can be started without pooling.
 fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: EmbeddingRequest = input.parse()?;
-    check_model(asked.model.as_deref(), app)?;
+    check_model(&asked.model, app)?;
     let normalize = normalize(asked.embd_normalize)?.or(Some(true));
     let items = asked.content.read("content", app, true)?;
     let role = (Role::Passage, &Truncation::new(app, false, Direction::Right));

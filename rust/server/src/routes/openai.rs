@@ -33,8 +33,8 @@ use crate::http::dtype::{Endianness, NumberFormat, write_entries, write_list};
 use crate::http::failure::{Cause, Failure, Shape, refused};
 use crate::http::middleware::RequestId;
 use crate::http::negotiation;
-use crate::openapi::limits::{DIMENSION, MODEL_NAMES, PURPOSES};
-use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation, check_model};
+use crate::openapi::limits::{DIMENSION, PURPOSES};
+use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -58,10 +58,8 @@ pub(crate) struct EmbeddingsRequest {
     embed_dtype: Option<EmbeddingDtype>,
     #[serde(default)]
     endianness: Endianness,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
     /// Ignored.
     #[serde(default, rename = "user")]
     _user: Option<String>,
@@ -77,7 +75,6 @@ pub(crate) struct EmbeddingsRequest {
     truncate_prompt_tokens: Option<i64>,
     /// Which end of a long text is dropped.
     #[serde(default, alias = "truncation_side")]
-    #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
     truncation_direction: Option<Direction>,
     /// Bring vectors to length 1. False returns them as they were before; by default the model's own files decide.
     #[serde(default, alias = "use_activation", alias = "normalized")]
@@ -399,7 +396,7 @@ impl EmbeddingsRequest {
 
     /// `width` is that of the vectors.
     fn check(self, app: &App, input: &Input, truncates: bool, width: usize) -> Result<CheckedRequest, Failure> {
-        check_model(self.model.as_deref(), app)?;
+        check_model(&self.model, app)?;
         check_dimensions(self.dimensions, width)?;
         if self.messages.is_some() {
             return refused("messages", "messages of a chat are not supported; send their text as input");
@@ -529,7 +526,7 @@ async fn models(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Response, Failure> {
-    check_model(Some(&model), &app)?;
+    check_model(&ModelName(Some(model)), &app)?;
     Ok(Json(served(&app)).into_response())
 }
 

@@ -22,9 +22,9 @@ use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Failure, refused};
 use crate::http::tei_headers::Compute;
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MODEL_NAMES};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::openai::unix_time;
-use crate::routes::vectors::{Direction, Item, Truncation, check_model};
+use crate::routes::vectors::{Direction, Item, ModelName, Truncation, check_model};
 use crate::store::documents::{Documents, check_count, check_lengths};
 use crate::store::not_stored;
 
@@ -50,10 +50,8 @@ pub(crate) struct RerankRequest {
     #[schemars(regex(pattern = r"\S"))]
     query: String,
     documents: Option<RerankDocuments>,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
     /// Maximum number of results; all by default and for 0, as vLLM's clients mean it.
     #[serde(default)]
     #[schemars(range(min = 0))]
@@ -91,7 +89,6 @@ pub(crate) struct RerankRequest {
     truncate: Option<bool>,
     /// Which end of a long query is dropped.
     #[serde(default, alias = "truncation_side")]
-    #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
     truncation_direction: Option<Direction>,
 }
 
@@ -229,7 +226,7 @@ struct TeiFields {
 
 fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
     let asked: RerankRequest = input.parse()?;
-    check_model(asked.model.as_deref(), app)?;
+    check_model(&asked.model, app)?;
     let (candidates, of_tei) = match (asked.documents, asked.texts) {
         (Some(documents), None) => (documents.read(app, asked.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {

@@ -56,7 +56,6 @@ pub(crate) struct EmbedRequest {
     #[serde(default, alias = "auto_truncate")]
     truncate: Option<bool>,
     #[serde(default)]
-    #[schemars(extend("enum" = ["Left", "left", "Right", "right"]))]
     truncation_direction: Direction,
     /// What the texts are for, for models that have a prompt for each.
     #[serde(default)]
@@ -82,7 +81,6 @@ pub(crate) struct EmbedAllRequest {
     #[serde(default, alias = "auto_truncate")]
     truncate: Option<bool>,
     #[serde(default)]
-    #[schemars(extend("enum" = ["Left", "left", "Right", "right"]))]
     truncation_direction: Direction,
     /// What the texts are for, for models that have a prompt for each; the prompt's tokens have vectors too.
     #[serde(default)]
@@ -118,7 +116,6 @@ struct SimilarityInputs {
 struct SimilarityParameters {
     /// False refuses texts over the model's limit instead of cutting them.
     truncate: Option<bool>,
-    #[schemars(extend("enum" = ["Left", "left", "Right", "right"]))]
     truncation_direction: Direction,
     /// What the texts are for, for models that have a prompt for each.
     #[schemars(extend("enum" = PURPOSES))]

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::routes::rerank::ApiVersion;
-use crate::routes::vectors::{Strings, check_model};
+use crate::routes::vectors::{ModelName, Strings, check_model};
 use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -51,10 +51,8 @@ pub(crate) struct TokenizeRequest {
     #[serde(default)]
     #[schemars(length(max = MAX_DOCUMENT_BYTES))]
     content: Option<String>,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
     /// Include the model's special tokens. The default is false for a `content`, and true otherwise.
     #[serde(default, alias = "add_special")]
     add_special_tokens: Option<bool>,
@@ -131,10 +129,8 @@ enum Ids {
 #[serde(expecting = "an object with tokens")]
 pub(crate) struct DetokenizeRequest {
     tokens: Vec<u32>,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -150,10 +146,8 @@ pub(crate) struct DetokenizedText<'call> {
 pub(crate) struct CohereTokenizeRequest {
     #[schemars(length(max = MAX_DOCUMENT_BYTES))]
     text: String,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -180,7 +174,7 @@ const META: TokensMeta = TokensMeta { api_version: ApiVersion { version: "1" } }
 
 fn tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: TokenizeRequest = input.parse()?;
-    check_model(asked.model.as_deref(), app)?;
+    check_model(&asked.model, app)?;
     let adds_special_tokens = asked.add_special_tokens.unwrap_or(asked.content.is_none());
     match (asked.inputs, asked.prompt, asked.content) {
         (Some(inputs), None, None) => tokens_of_inputs(app, inputs, adds_special_tokens),
@@ -245,7 +239,7 @@ fn detokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
 
 fn cohere_tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
     let CohereTokenizeRequest { text, model } = input.parse()?;
-    check_model(model.as_deref(), app)?;
+    check_model(&model, app)?;
     let (tokens, token_strings) = list(app, &text, "text", false)?.into_iter().unzip();
     Reply::json(&CohereTokens { tokens, token_strings, meta: META }, Work::default())
 }
@@ -256,7 +250,7 @@ fn cohere_detokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
 
 fn detokenized(app: &App, input: &Input) -> Result<String, Failure> {
     let DetokenizeRequest { tokens, model } = input.parse()?;
-    check_model(model.as_deref(), app)?;
+    check_model(&model, app)?;
     text_of(app, &tokens, "tokens", false)
 }
 

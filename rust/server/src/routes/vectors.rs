@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::admission::RequestControl;
 use crate::http::failure::{Amount, Cause, Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
+use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES};
 use crate::store::documents::{check_count, check_lengths};
 
 /// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special tokens around
@@ -103,9 +103,15 @@ pub(crate) struct Truncation {
     pub(crate) options: RowOptions,
 }
 
+/// One of the names of the served model.
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline, extend("enum" = MODEL_NAMES))]
+pub(crate) struct ModelName(pub(super) Option<String>);
+
 /// End of a long text that is dropped.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[schemars(inline)]
+#[schemars(inline, extend("enum" = ["Left", "left", "Right", "right"]))]
 pub(crate) enum Direction {
     #[serde(alias = "left")]
     Left,
@@ -334,11 +340,11 @@ pub(crate) fn too_long(
 }
 
 /// Whether a request names the served model, by one of its names; `None` names no other.
-pub(crate) fn check_model(asked: Option<&str>, app: &App) -> Result<(), Failure> {
+pub(crate) fn check_model(ModelName(asked): &ModelName, app: &App) -> Result<(), Failure> {
     let names = &app.settings.served_model_name;
     let is_served =
         |asked: &str| asked == app.settings.model_name || names.iter().any(|name| name == asked || name == "*");
-    match asked {
+    match asked.as_deref() {
         Some(asked) if !asked.is_empty() && !is_served(asked) => {
             let message = format!(
                 "the model {asked:?} does not exist here, only {:?}; --served-model-name gives it more names",

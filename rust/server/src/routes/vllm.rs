@@ -17,8 +17,7 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::MODEL_NAMES;
-use crate::routes::vectors::{Direction, Item, Strings, Truncation, check_model};
+use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -44,17 +43,14 @@ pub(crate) struct ScoreRequest {
     queries: Option<Strings>,
     #[serde(default, alias = "text_2", alias = "data_2", alias = "items")]
     documents: Option<Strings>,
-    /// One of the names of the served model.
     #[serde(default)]
-    #[schemars(extend("enum" = MODEL_NAMES))]
-    model: Option<String>,
+    model: ModelName,
     /// Cut texts to this number of tokens; -1 is the model's limit. By default longer texts are refused.
     #[serde(default)]
     #[schemars(range(min = -1))]
     truncate_prompt_tokens: Option<i64>,
     /// Which end of a long text is dropped.
     #[serde(default, alias = "truncation_direction")]
-    #[schemars(extend("enum" = ["Left", "left", "Right", "right", null]))]
     truncation_side: Option<Direction>,
     /// Not false: a score is a cosine, and has no raw form.
     #[serde(default)]
@@ -114,7 +110,7 @@ pub(crate) fn token_pooling_schema(generator: &mut SchemaGenerator) -> Schema {
 
 fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: ScoreRequest = input.parse()?;
-    check_model(asked.model.as_deref(), app)?;
+    check_model(&asked.model, app)?;
     let (Some(queries), Some(documents)) = (asked.queries, asked.documents) else {
         return refused("queries", "pass queries and documents, or text_1 and text_2");
     };
