@@ -14,11 +14,11 @@ fn stored(text: &str) -> Stored {
 }
 
 fn store(path: Option<&Path>, documents: usize, bytes: usize) -> Store {
-    Store::new(path, Bounds(Size { documents, bytes })).unwrap()
-}
-
-fn refusal(path: &Path) -> String {
-    Store::new(Some(path), Bounds(Size::default())).err().unwrap().message().to_owned()
+    let kept = path.map_or_else(
+        || Backend::Memory(MemoryStore::new().unwrap()),
+        |path| Backend::File(FileStore::open(path).unwrap()),
+    );
+    Store { backend: kept, bounds: Bounds(Size { documents, bytes }) }
 }
 
 fn path(name: &str) -> PathBuf {
@@ -114,7 +114,8 @@ fn new_file_is_for_its_owner_and_a_locked_one_is_an_error_within_a_second() {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
     }
     let began = std::time::Instant::now();
-    assert!(refusal(&path).contains("another process"));
+    let error = FileStore::open(&path).err().unwrap();
+    assert!(error.message().contains("another process"), "{error}");
     assert!(began.elapsed() < std::time::Duration::from_secs(1));
 }
 
@@ -175,11 +176,12 @@ fn file_store_survives_kills_while_writing() {
 
 #[test]
 fn file_of_another_program_is_refused() {
+    let refusal = |path: &Path| FileStore::open(path).err().map(|error| error.message().to_owned()).unwrap();
     let other = path("other");
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (x)").unwrap();
     assert!(refusal(&other).contains("another program"));
     let mine = path("mine");
-    let open = store(Some(&mine), 9, 9999);
+    let open = FileStore::open(&mine).unwrap();
     assert!(refusal(&mine).contains("another process"), "{}", refusal(&mine));
     drop(open);
     let newer = rusqlite::Connection::open(&mine).unwrap();

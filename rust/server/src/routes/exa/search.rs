@@ -142,8 +142,8 @@ pub(in crate::routes) fn find(
     if size.documents > app.settings.max_documents || size.bytes > MAX_EXACT_BYTES {
         return shortlist(app, input, query, most);
     }
-    // For copies of the documents.
-    let _memory = app.admission.bodies.reserve(size.bytes)?;
+    // Documents in a file become copies of them.
+    let _memory = app.admission.bodies.reserve(app.store.bytes_to_read())?;
     let all = app.store.all()?;
     let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
     let (passages, work) = passages::find(app, input, &pages, &HighlightOptions::one(), Some(query))?;

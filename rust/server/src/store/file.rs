@@ -1,6 +1,6 @@
-//! Documents in an `SQLite` database, in memory or in a file.
+//! Documents in an `SQLite` file.
 //!
-//! In a file, a write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and the index
+//! A write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and the index
 //! of words is in the same file and transaction. So nothing that was acknowledged is lost if the process or the machine is killed at
 //! any moment. One process has the file at a time. Documents that arrive while others are written share the next transaction, and
 //! its flush to the disk.
@@ -16,7 +16,6 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 
 use super::{Bounds, Size, Stored, words};
 use crate::http::failure::Failure;
-use crate::settings::Settings;
 
 /// Identifies files of this program; others are refused.
 const APPLICATION_ID: i32 = 0x7071_7431;
@@ -44,7 +43,7 @@ const SELECT: &str = "SELECT id, title, text, text_hash FROM documents";
 /// Counting documents and bytes would otherwise read all texts. Files from before it get it when they are opened.
 const BYTES_INDEX: &str = "CREATE INDEX IF NOT EXISTS documents_bytes ON documents (bytes);";
 
-pub(crate) struct Store {
+pub(super) struct FileStore {
     open: Mutex<Open>,
     /// Documents whose threads wait for `open`.
     waiting: Mutex<Vec<Arc<Put>>>,
@@ -53,6 +52,7 @@ pub(crate) struct Store {
 struct Put {
     id: String,
     document: Stored,
+    bounds: Bounds,
     /// Whether its id is new, once it is stored.
     outcome: Mutex<Option<Result<bool, Failure>>>,
 }
@@ -61,10 +61,9 @@ struct Open {
     connection: Connection,
     /// Size of its content; no other process writes it.
     size: Size,
-    bounds: Bounds,
 }
 
-/// Fails if the file is another program's, or if another process has it. Says so sooner than [`Store::open`] if it comes before
+/// Fails if the file is another program's, or if another process has it. Says so sooner than [`FileStore::open`] if it comes before
 /// the model is loaded.
 ///
 /// # Errors
@@ -86,30 +85,14 @@ fn named<T>(path: &Path, opened: rusqlite::Result<Result<T, String>>) -> Result<
         .map_err(refused)
 }
 
-impl Store {
-    /// Opens the file of `--store`, or a database in memory.
-    pub(crate) fn open(settings: &Settings) -> Result<Self> {
-        let bounds = Bounds(Size { documents: settings.store_documents, bytes: settings.store_bytes });
-        Self::new(settings.store.as_deref(), bounds)
+impl FileStore {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        named(path, open(path))
     }
 
-    pub(super) fn new(path: Option<&Path>, bounds: Bounds) -> Result<Self> {
-        let open = match path {
-            Some(path) => named(path, open(path, bounds))?,
-            None => open_in_memory(bounds).map_err(|error| broken(&error))?,
-        };
-        Ok(Self { open: Mutex::new(open), waiting: Mutex::default() })
-    }
-
-    /// Stores a document durably; returns whether its id is new.
-    pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
-        self.put_all(vec![(id.to_owned(), document)]).remove(0)
-    }
-
-    /// Stores documents within the bounds, with one flush to the disk; returns of each whether its id is new. One that fails fails
-    /// alone.
-    pub(crate) fn put_all(&self, documents: Vec<(String, Stored)>) -> Vec<Result<bool, Failure>> {
-        let put = |(id, document)| Arc::new(Put { id, document, outcome: Mutex::default() });
+    /// Stores documents within the bounds, with one flush to the disk; returns of each whether its id is new.
+    pub(super) fn put(&self, documents: Vec<(String, Stored)>, bounds: Bounds) -> Vec<Result<bool, Failure>> {
+        let put = |(id, document)| Arc::new(Put { id, document, bounds, outcome: Mutex::default() });
         let puts: Vec<Arc<Put>> = documents.into_iter().map(put).collect();
         locked(&self.waiting).extend(puts.iter().map(Arc::clone));
         let mut open = self.lock();
@@ -130,8 +113,8 @@ impl Store {
         puts.iter().map(|put| locked(&put.outcome).take().unwrap_or_else(panicked)).collect()
     }
 
-    /// The documents with words of the query, the best by BM25 first.
-    pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>> {
+    /// The documents with words of the query, the best first.
+    pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>> {
         let Some(expression) = words::expression(query) else { return Ok(Vec::new()) };
         let open = self.lock();
         let found = || {
@@ -144,7 +127,7 @@ impl Store {
         found().map_err(|error| broken(&error))
     }
 
-    pub(crate) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>> {
+    pub(super) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>> {
         let found = self
             .lock()
             .connection
@@ -153,8 +136,7 @@ impl Store {
         Ok(found.map_err(|error| broken(&error))?.map(|(_, stored)| stored))
     }
 
-    /// All documents with their ids, in the order of ids.
-    pub(crate) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>> {
+    pub(super) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>> {
         let open = self.lock();
         let all = || {
             let mut select = open.connection.prepare_cached(&format!("{SELECT} ORDER BY id"))?;
@@ -163,8 +145,7 @@ impl Store {
         all().map_err(|error| broken(&error))
     }
 
-    /// Deletes a document; returns whether there was one.
-    pub(crate) fn delete(&self, id: &str) -> Result<bool> {
+    pub(super) fn delete(&self, id: &str) -> Result<bool> {
         let mut open = self.lock();
         let delete = |open: &mut Open| {
             let Some((row, old)) = row_of(&open.connection, id)? else { return Ok(None) };
@@ -180,7 +161,7 @@ impl Store {
         Ok(true)
     }
 
-    pub(crate) fn size(&self) -> Size {
+    pub(super) fn size(&self) -> Size {
         self.lock().size
     }
 
@@ -196,13 +177,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Open {
     /// Stores those documents of a group that fit, or none if one fails.
     fn put(&mut self, group: &[Arc<Put>]) -> rusqlite::Result<Vec<Result<bool, Failure>>> {
-        let (mut size, bounds) = (self.size, self.bounds);
+        let mut size = self.size;
         let mut outcomes = Vec::with_capacity(group.len());
         self.write(|connection| {
             for put in group {
                 let old = row_of(connection, &put.id)?;
                 let bytes = put.document.bytes(&put.id);
-                outcomes.push(match bounds.replace(size, old.map(|(_, bytes)| bytes), bytes) {
+                outcomes.push(match put.bounds.replace(size, old.map(|(_, bytes)| bytes), bytes) {
                     Err(full) => Err(full),
                     Ok(after) => {
                         size = after;
@@ -255,25 +236,16 @@ fn connect(path: &Path) -> rusqlite::Result<Result<(Connection, Option<i32>), St
     Ok(Ok((connection, (tables > 0).then_some(version))))
 }
 
-fn open_in_memory(bounds: Bounds) -> rusqlite::Result<Open> {
-    lay_out(Connection::open_in_memory()?, None, bounds)
-}
-
-fn open(path: &Path, bounds: Bounds) -> rusqlite::Result<Result<Open, String>> {
+fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
     if let Err(error) = create(path) {
         return Ok(Err(error.to_string()));
     }
-    let (connection, version) = match connect(path)? {
+    let (mut connection, version) = match connect(path)? {
         Ok(connected) => connected,
         Err(refused) => return Ok(Err(refused)),
     };
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    lay_out(connection, version, bounds).map(Ok)
-}
-
-/// Adds what the layout of a database lacks; `version` is as from [`connect`].
-fn lay_out(mut connection: Connection, version: Option<i32>, bounds: Bounds) -> rusqlite::Result<Open> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if version.is_none() {
         transaction.execute_batch(&format!("{LAYOUT} PRAGMA application_id = {APPLICATION_ID};"))?;
@@ -288,7 +260,8 @@ fn lay_out(mut connection: Connection, version: Option<i32>, bounds: Bounds) -> 
         connection.query_row("SELECT count(*), coalesce(sum(bytes), 0) FROM documents", [], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-    Ok(Open { connection, size: Size { documents, bytes }, bounds })
+    let open = Mutex::new(Open { connection, size: Size { documents, bytes } });
+    Ok(Ok(FileStore { open, waiting: Mutex::default() }))
 }
 
 /// Indexes the words of documents from before there was an index.
