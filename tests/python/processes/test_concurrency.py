@@ -20,7 +20,7 @@ import pytest
 
 import pullquote
 from pullquote import Highlighter, errors
-from support.threads import SUPPORT
+from support.threads import SCRIPT_ENVIRONMENT
 
 
 def resident_bytes() -> int:
@@ -205,7 +205,9 @@ with pullquote.Highlighter(devices="cpu", threads=1) as highlighter:
     print(own_threads())
 print(torch.get_num_threads() == before)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=SUPPORT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=SCRIPT_ENVIRONMENT
+    )
     names, unchanged = done.stdout.strip().splitlines()
     # Linux keeps 15 characters of a name.
     assert names == "['pullquote-cpu.0', 'pullquote-sched']", names

@@ -16,7 +16,7 @@ import pullquote
 from pullquote import Highlighter, errors
 from pullquote.engine import Engine, RequestOutput
 from support.messages import raises
-from support.threads import SUPPORT
+from support.threads import SCRIPT_ENVIRONMENT
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is here." for n in range(2000))
@@ -211,7 +211,7 @@ def run_code(code: str, **environment: str) -> str:
         text=True,
         check=False,
         timeout=120,
-        env=SUPPORT | environment,
+        env=SCRIPT_ENVIRONMENT | environment,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

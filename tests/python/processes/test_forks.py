@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.threads import SUPPORT
+from support.threads import SCRIPT_ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
@@ -57,7 +57,7 @@ def run(code: str, tmp_path: Path) -> list[str]:
     script = tmp_path / "script.py"
     script.write_text(HEAD + textwrap.dedent(code), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=600, env=SUPPORT
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=600, env=SCRIPT_ENVIRONMENT
     )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "Fatal" not in done.stderr

@@ -1,11 +1,12 @@
-"""The threads of a test's process, or of a script that a test runs with `SUPPORT` as its environment."""
+"""The threads of a test's process, or of a script that a test runs in `SCRIPT_ENVIRONMENT`."""
 
 import contextlib
 import os
 from pathlib import Path
 
-# Scripts can import this package.
-SUPPORT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+# Scripts can import `support` in it, and what the caller's own PYTHONPATH names.
+_FOLDERS = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+SCRIPT_ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, _FOLDERS))}
 
 
 def thread_names() -> dict[int, str]:
