@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import contextlib
 import html
+import importlib
 import io
 import itertools
 import json
@@ -34,6 +35,11 @@ LINE_HYPHENS = {0x02, 0xFFFE}
 # A line that is this much farther from the one above than the page's lines usually are begins a paragraph.
 PARAGRAPH_DISTANCE = 1.3
 NO_BOX = (0.0, 0.0, 0.0, 0.0)
+
+# What reads a format; an EPUB needs no library.
+LIBRARIES = {"pdf": "pypdfium2", "docx": "mammoth"}
+# Memory that has to be free when reading begins.
+SPARE_BYTES = 4 * 1024 * 1024
 
 # Pixels of an image: a page that is very long for its width has less of them.
 MAX_PIXELS = 40_000_000
@@ -59,10 +65,15 @@ class UnreadableError(Exception):
 def main() -> None:
     """Read standard input, and write standard output."""
     settings = json.loads(sys.stdin.buffer.readline())
+    # Before the limit, since an import that lacks memory may fail with any error.
+    if library := LIBRARIES.get(settings["format"]):
+        importlib.import_module(library)
     _limit(settings["max_memory"], settings["seconds"])
     boxes = array.array("f")
     image = b""
     try:
+        # Fails when the interpreter and the library alone are beyond the limit.
+        bytearray(SPARE_BYTES)
         data = sys.stdin.buffer.read()
         if "render" in settings:
             answer, image = _render(data, settings)
