@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,6 @@ from bench.vllm_server import (
 )
 from pullquote import Client, Highlighter
 from pullquote._models import embedded_model
-from pullquote.vllm._settings import Settings
-from pullquote.vllm.bodies import response_body, validate
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 USERS = 24
@@ -104,9 +103,14 @@ def bodies(pages: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def own_answer(highlighter: Highlighter, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer of our own engine, in the format of the wire."""
-    asked = validate(body, Settings())
-    return response_body(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
+    """The passages of our own engine, in the format of the wire."""
+    options = {name: value for name, value in body.items() if name not in {"query", "documents"}}
+    pages = [{"text": page} if isinstance(page, str) else page for page in body["documents"]]
+    titles = [page.get("title") for page in pages]
+    found = highlighter.highlights(
+        body["query"], [page["text"] for page in pages], titles=titles if any(titles) else None, **options
+    )
+    return {"results": [{"highlights": [asdict(highlight) for highlight in highlights]} for highlights in found]}
 
 
 class Tally:

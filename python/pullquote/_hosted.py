@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Generic, Literal, TypeVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from pullquote._engine_handle import EngineHandle
 from pullquote._highlights import Highlights
 from pullquote._hub import HubOptions
 from pullquote._models import find_model
-from pullquote._native import Batch
+from pullquote._native import Batch, HighlightsBody
 from pullquote._native import Hosted as NativeHosted
 from pullquote._native import HostedCall as NativeCall
 from pullquote._options import Options, Pages, Request, check_request
@@ -33,6 +33,8 @@ __all__ = ["Hosted", "HostedCall", "Plan", "Planner"]
 DEPTH = 2
 # All batches of a plan are in flight at once.
 UNLIMITED_DEPTH = 2**31
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +121,20 @@ class Hosted(EngineHandle):
         request = check_request(query, texts, options)
         return HostedCall(request, self._native.start(request, limit_windows, limit_tokens, depth))
 
+    def start_body(
+        self, body: HighlightsBody, queued: float = 0.0, *, depth: int = DEPTH, limit_windows: int | None = None
+    ) -> BodyCall:
+        """As `start`, for a body of ``POST /highlights`` that waited `queued` seconds for its turn."""
+        return BodyCall(self._native.start_body(body, queued, limit_windows, depth), lambda response: response)
+
     def __repr__(self) -> str:
         return f"<Hosted {self.model_name!r}, vectors of {self.dimension} by {self.devices[0]}>"
 
 
-class HostedCall:
-    """A call in progress, for one thread at a time; `result` is `None` until it is done."""
-
-    def __init__(self, request: Request, native: NativeCall) -> None:
-        """Made by `Hosted.start`."""
-        self._request = request
-        self._native = native
-        self.result: Highlights | None = None
+class _DrivenCall(Generic[Result]):
+    def __init__(self, native: NativeCall, finish: Callable[[Any], Result]) -> None:
+        self._native, self._finish = native, finish
+        self.result: Result | None = None
 
     def advance(self, vectors: Iterable[tuple[int, ArrayLike]] = ()) -> list[Batch]:
         """Take vectors of batches, in any order, and return the next batches to encode.
@@ -140,14 +144,12 @@ class HostedCall:
 
         Raises the errors of `Highlighter.highlights`, and `EncoderError` for vectors of a wrong shape or with NaN.
         """
-        batches, columns = self._native.advance([(ticket, _matrix(rows)) for ticket, rows in vectors])
-        if columns is not None:
-            self.result = Highlights(self._request, columns)
+        batches, result = self._native.advance([(ticket, _matrix(rows)) for ticket, rows in vectors])
+        if result is not None:
+            self.result = self._finish(result)
         return batches
 
-    async def run(
-        self, encode: Callable[[Batch], Awaitable[ArrayLike]], executor: Executor | None = None
-    ) -> Highlights:
+    async def run(self, encode: Callable[[Batch], Awaitable[ArrayLike]], executor: Executor | None = None) -> Result:
         """Drive the call to its end in an event loop: await `encode` for each batch, and read text in `executor`'s threads.
 
         If this is cancelled, or `encode` raises, it cancels the running `encode` tasks, waits for them, and stops the call.
@@ -174,6 +176,18 @@ class HostedCall:
     def stop(self) -> None:
         """Stop the call, at any time and from any thread; never waits."""
         self._native.stop()
+
+
+class HostedCall(_DrivenCall[Highlights]):
+    """A call in progress, for one thread at a time; `result` is `None` until it is done."""
+
+    def __init__(self, request: Request, native: NativeCall) -> None:
+        """Made by `Hosted.start`."""
+        super().__init__(native, lambda columns: Highlights(request, columns))
+
+
+class BodyCall(_DrivenCall[bytes]):
+    """A call whose `result` is the JSON of a response of ``POST /highlights``."""
 
 
 class Planner:
@@ -224,6 +238,18 @@ class Planner:
         def start(hosted: Hosted) -> HostedCall:
             return hosted.start(query, pages, depth=UNLIMITED_DEPTH, **limits, **options)
 
+        return Plan(self._rows(start), lambda dimension: start(self._hosted(dimension)))
+
+    def plan_body(self, body: HighlightsBody, *, limit_windows: int | None = None) -> BodyPlan:
+        """As `plan`, for a body of ``POST /highlights`` with ``effort`` ``"full"``."""
+
+        def start(hosted: Hosted) -> BodyCall:
+            return hosted.start_body(body, depth=UNLIMITED_DEPTH, limit_windows=limit_windows)
+
+        return BodyPlan(self._rows(start), lambda dimension: start(self._hosted(dimension)))
+
+    def _rows(self, start: Callable[[Hosted], _DrivenCall[Any]]) -> dict[tuple[int, ...], int]:
+        """The index of each distinct row of a call."""
         # With this effort the rows do not depend on vectors, so zeros of one value bring out all of them.
         call, indices = start(self._hosted(1)), dict[tuple[int, ...], int]()
         batches = call.advance()
@@ -233,7 +259,7 @@ class Planner:
                     indices.setdefault(tuple(ids), len(indices))
             zeros = [(batch.ticket, np.zeros((len(batch.lengths), 1), np.float32)) for batch in batches]
             batches = call.advance(zeros)
-        return Plan(indices, lambda dimension: start(self._hosted(dimension)))
+        return indices
 
     def _hosted(self, dimension: int) -> Hosted:
         with self._lock:
@@ -259,11 +285,8 @@ class Planner:
             hosted.close()
 
 
-class Plan:
-    """A call that needs only vectors: `rows` has the token ids of each distinct row."""
-
-    def __init__(self, indices: dict[tuple[int, ...], int], start: Callable[[int], HostedCall]) -> None:
-        """Made by `Planner.plan`."""
+class _PlannedCall(Generic[Result]):
+    def __init__(self, indices: dict[tuple[int, ...], int], start: Callable[[int], _DrivenCall[Result]]) -> None:
         self._indices = indices
         self._start = start
 
@@ -272,7 +295,7 @@ class Plan:
         """Token ids of each row to encode; at least the query's."""
         return [list(ids) for ids in self._indices]
 
-    def finish(self, vectors: ArrayLike) -> Highlights:
+    def finish(self, vectors: ArrayLike) -> Result:
         """Answer the call with the vectors of its `rows`, in their order: ``[len(rows), dimension]``.
 
         Raises `EncoderError` for vectors of a wrong shape or with NaN, and the errors of `Highlighter.highlights`.
@@ -287,6 +310,14 @@ class Plan:
             rows = [(batch.ticket, known[[self._indices[tuple(ids)] for ids in batch.split()]]) for batch in batches]
             batches = call.advance(rows)
         return call.result
+
+
+class Plan(_PlannedCall[Highlights]):
+    """A call that needs only vectors: `rows` has the token ids of each distinct row. Made by `Planner.plan`."""
+
+
+class BodyPlan(_PlannedCall[bytes]):
+    """A plan whose `finish` returns the JSON of a response of ``POST /highlights``."""
 
 
 def _matrix(vectors: ArrayLike) -> NDArray[np.float32]:

@@ -15,6 +15,7 @@ from pullquote.arrow import ArrowTable, ColumnNames
 __all__ = [
     "ANSWERED",
     "Batch",
+    "BodyRefusal",
     "CacheState",
     "Client",
     "Completion",
@@ -28,6 +29,7 @@ __all__ = [
     "FinishedRequest",
     "HighlightColumns",
     "Highlighter",
+    "HighlightsBody",
     "Hosted",
     "HostedCall",
     "PendingCall",
@@ -89,6 +91,22 @@ class Batch:
     @property
     def lengths(self) -> NDArray[np.uint32]: ...
     def split(self) -> list[list[int]]: ...
+
+@final
+class BodyRefusal:
+    __match_args__: tuple[str, ...]
+    def __new__(cls, status: int, kind: str, message: str, field: str | None) -> BodyRefusal: ...
+    def __getnewargs__(self) -> tuple[Any, ...]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def field(self) -> str | None: ...
 
 @final
 class CacheState:
@@ -378,17 +396,29 @@ class Highlighter(EngineHandle):
     def bind(self, settings: str) -> Server: ...
 
 @final
+class HighlightsBody:
+    @staticmethod
+    def read(
+        body: bytes, max_documents: int, max_document_bytes: int, max_queries: int
+    ) -> HighlightsBody | BodyRefusal: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def text_bytes(self) -> int: ...
+
+@final
 class Hosted(EngineHandle):
     def __new__(cls, config: EngineConfig) -> Hosted: ...
     def start(
         self, request: Request, limit_windows: int | None, limit_tokens: int | None, depth: int
     ) -> HostedCall: ...
+    def start_body(self, body: HighlightsBody, queued: float, limit_windows: int | None, depth: int) -> HostedCall: ...
 
 @final
 class HostedCall:
     def advance(
         self, vectors: list[tuple[int, NDArray[np.float32]]]
-    ) -> tuple[list[Batch], HighlightColumns | None]: ...
+    ) -> tuple[list[Batch], HighlightColumns | bytes | None]: ...
     def stop(self) -> None: ...
 
 @final

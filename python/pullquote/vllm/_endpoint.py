@@ -7,7 +7,6 @@ vLLM at a time. Each row is a request of vLLM, which batches it with all others.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from collections.abc import Coroutine, Iterable
@@ -18,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import Request, Response
+from fastapi.responses import JSONResponse
 from vllm.exceptions import GenerationError, RetryableRequestError
 from vllm.inputs import tokens_input
 from vllm.pooling_params import PoolingParams
 
-from pullquote.engine import Batch, Hosted, HostedCall
+from pullquote.engine import Batch, Hosted
 from pullquote.errors import DeadlineExceededError, NoEncoderError, OverloadedError, PullquoteError
+from pullquote.vllm._bodies import InvalidRequestError, error_response, read_body
 from pullquote.vllm._metrics import PRESENT
 from pullquote.vllm._settings import Settings
 from pullquote.vllm._tokenizer import tokenizer_directory
-from pullquote.vllm.bodies import HighlightsRequest, InvalidRequestError, error_response, parse, response_body
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -166,24 +166,17 @@ class Service:
 
     async def _compute(self, body: bytes, request_id: str, queued: float) -> bytes:
         loop = asyncio.get_running_loop()
-        highlights, call = await loop.run_in_executor(self._threads, self._begin, body)
-        priority, name = highlights.options.get("priority", 0), f"highlights-{request_id}-{uuid.uuid4().hex[:8]}"
+        read = await loop.run_in_executor(self._threads, read_body, body, self.settings)
+        call = self.hosted.start_body(read, queued, limit_windows=self.settings.max_windows)
+        name = f"highlights-{request_id}-{uuid.uuid4().hex[:8]}"
 
         async def encode(rows: Batch) -> NDArray[np.float32]:
             each = enumerate(rows.split())
             return await _gather(
-                _vector(self.engine, ids, f"{name}-{rows.ticket}-{row}", priority) for row, ids in each
+                _vector(self.engine, ids, f"{name}-{rows.ticket}-{row}", read.priority) for row, ids in each
             )
 
-        found = await call.run(encode, self._threads)
-        return await loop.run_in_executor(self._threads, lambda: _to_json(response_body(highlights, found, queued)))
-
-    def _begin(self, body: bytes) -> tuple[HighlightsRequest, HostedCall]:
-        highlights = parse(body, self.settings)
-        call = self.hosted.start(
-            highlights.query, highlights.texts, limit_windows=self.settings.max_windows, **highlights.options
-        )
-        return highlights, call
+        return await call.run(encode, self._threads)
 
 
 async def _vector(engine: EngineClient, ids: list[int], name: str, priority: int) -> NDArray[np.float32]:
@@ -227,10 +220,6 @@ async def _disconnect(request: Request) -> None:
         pass
 
 
-def _to_json(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def _response(status: int, body: dict[str, Any], headers: dict[str, str]) -> Response:
     named = {"x-request-id": body["request_id"]} if body["request_id"] else {}
-    return Response(_to_json(body), status, headers | named, "application/json")
+    return JSONResponse(body, status, headers | named)

@@ -7,6 +7,7 @@ pages are accepted. The endpoint accepts large ones.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -17,12 +18,14 @@ from vllm.exceptions import VLLMValidationError
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.pooling_params import PoolingParams
 
-from pullquote.engine import Plan, Planner
+from pullquote._hosted import BodyPlan
+from pullquote._native import HighlightsBody
+from pullquote.engine import Planner
 from pullquote.errors import EncoderError, PullquoteError
+from pullquote.vllm._bodies import InvalidRequestError, kind_of, read_body
 from pullquote.vllm._metrics import PLANNED
 from pullquote.vllm._settings import Settings
 from pullquote.vllm._tokenizer import tokenizer_directory
-from pullquote.vllm.bodies import HighlightsRequest, InvalidRequestError, kind_of, response_body, validate
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -42,18 +45,18 @@ class _Plans:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._plans: OrderedDict[str | None, tuple[HighlightsRequest, Plan]] = OrderedDict()
+        self._plans: OrderedDict[str | None, BodyPlan] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._plans)
 
-    def put(self, name: str | None, planned: tuple[HighlightsRequest, Plan]) -> None:
+    def put(self, name: str | None, plan: BodyPlan) -> None:
         with self._lock:
             if name is not None and name in self._plans:
                 message = f"request id {name!r} is in use; give each concurrent request its own id"
                 raise VLLMValidationError(message, parameter="request_id")
-            self._plans[name] = planned
+            self._plans[name] = plan
             while len(self._plans) > self._most:
                 self._plans.popitem(last=False)
             PLANNED.set(len(self._plans))
@@ -62,23 +65,23 @@ class _Plans:
         except RuntimeError:
             return
         if task is not None:
-            task.add_done_callback(lambda _: self._forget(name, planned))
+            task.add_done_callback(lambda _: self._forget(name, plan))
 
-    def pop(self, name: str | None) -> tuple[HighlightsRequest, Plan] | None:
+    def pop(self, name: str | None) -> BodyPlan | None:
         with self._lock:
-            planned = self._plans.pop(name, None)
+            plan = self._plans.pop(name, None)
             PLANNED.set(len(self._plans))
-            return planned
+            return plan
 
-    def _forget(self, name: str | None, planned: tuple[HighlightsRequest, Plan]) -> None:
+    def _forget(self, name: str | None, plan: BodyPlan) -> None:
         """Remove a plan, unless its request was answered and a later one has the same id."""
         with self._lock:
-            if self._plans.get(name) is planned:
+            if self._plans.get(name) is plan:
                 del self._plans[name]
                 PLANNED.set(len(self._plans))
 
 
-class HighlightsIOProcessor(IOProcessor[HighlightsRequest, dict[str, Any]]):
+class HighlightsIOProcessor(IOProcessor[HighlightsBody, dict[str, Any]]):
     """Passages of pages, with the vectors of the embedding model that vLLM serves.
 
     `data` is a body of ``POST /highlights`` (see ``pullquote serve``) with ``effort`` ``"full"``, and the output is a body of its
@@ -96,22 +99,29 @@ class HighlightsIOProcessor(IOProcessor[HighlightsRequest, dict[str, Any]]):
             tokenizer_directory(model), max_tokens=model.max_model_len, threads=self.settings.threads
         )
 
-    def parse_data(self, data: object) -> HighlightsRequest:
+    def parse_data(self, data: object) -> HighlightsBody:
         """Validate a request. Raises `VLLMValidationError`, which becomes HTTP status 400."""
+        if isinstance(data, dict):
+            data = {"effort": "full"} | data
+            for name in ("timeout", "priority"):
+                if data.get(name):
+                    message = f"invalid_body: {name}: vLLM decides this; send the request to POST /v1/highlights"
+                    raise VLLMValidationError(message, parameter=_parameter(name))
+            if data["effort"] != "full":
+                message = f'invalid_argument: effort must be "full" where everything is encoded at once, not {data["effort"]!r}'
+                raise VLLMValidationError(message, parameter=_parameter("effort"))
         try:
-            request = validate(data, self.settings)
+            body = read_body(json.dumps(data).encode(), self.settings)
+        except (TypeError, ValueError) as error:
+            raise VLLMValidationError(f"invalid_body: {error}", parameter="data") from None
         except InvalidRequestError as error:
             raise VLLMValidationError(f"{error.kind}: {error}", parameter=_parameter(error.field)) from None
-        for name in ("timeout", "priority"):
-            if request.options.get(name):
-                message = f"invalid_body: {name}: vLLM decides this; send the request to POST /v1/highlights"
-                raise VLLMValidationError(message, parameter=_parameter(name))
-        if request.size > self.settings.inline_text_bytes:
+        if body.text_bytes > self.settings.inline_text_bytes:
             most = self.settings.inline_text_bytes
-            message = f"limit_exceeded: texts of {request.size} bytes are more than inline_text_bytes, {most}"
+            message = f"limit_exceeded: texts of {body.text_bytes} bytes are more than inline_text_bytes, {most}"
             message += "; send the request to POST /v1/highlights, or raise inline_text_bytes"
             raise VLLMValidationError(message, parameter="data")
-        return request
+        return body
 
     def merge_pooling_params(self, params: PoolingParams | None = None) -> PoolingParams:
         """Set the task to embeddings. The default of vLLM is a task that few models have."""
@@ -120,18 +130,16 @@ class HighlightsIOProcessor(IOProcessor[HighlightsRequest, dict[str, Any]]):
         return merged
 
     def pre_process(
-        self, prompt: HighlightsRequest, request_id: str | None = None, **_kwargs: Any
+        self, prompt: HighlightsBody, request_id: str | None = None, **_kwargs: Any
     ) -> PromptType | Sequence[PromptType]:
         """The prompts that vLLM must encode, as token ids."""
         try:
-            limit = self.settings.inline_windows
-            options = {"effort": "full"} | prompt.options
-            plan = self._planner.plan(prompt.query, prompt.texts, limit_windows=limit, **options)
+            plan = self._planner.plan_body(prompt, limit_windows=self.settings.inline_windows)
         except PullquoteError as error:
             if error.http_status < 500:
                 raise VLLMValidationError(f"{kind_of(error)}: {error}", parameter="data") from error
             raise
-        self.plans.put(request_id, (prompt, plan))
+        self.plans.put(request_id, plan)
         prompts: list[TokensPrompt] = [{"prompt_token_ids": ids} for ids in plan.rows]
         return prompts
 
@@ -139,14 +147,14 @@ class HighlightsIOProcessor(IOProcessor[HighlightsRequest, dict[str, Any]]):
         self, model_output: Sequence[PoolingRequestOutput], request_id: str | None = None, **_kwargs: Any
     ) -> dict[str, Any]:
         """The passages, from the vectors of the prompts."""
-        planned = self.plans.pop(request_id)
-        if planned is None:
+        plan = self.plans.pop(request_id)
+        if plan is None:
             most = self.settings.inline_requests
             message = f"request {request_id!r} has no plan: it was planned elsewhere, or {most} requests came after it"
             raise EncoderError(message)
-        request, plan = planned
         vectors = np.stack([output.outputs.data.float().cpu().numpy() for output in model_output])
-        return response_body(request, plan.finish(vectors), 0.0)
+        response: dict[str, Any] = json.loads(plan.finish(vectors))
+        return response
 
 
 def _parameter(field: str | None) -> str:

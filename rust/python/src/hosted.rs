@@ -1,19 +1,23 @@
 //! Hosted calls as Python classes. `pullquote.engine.Hosted` wraps and documents them.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use numpy::PyReadonlyArray2;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch as CoreBatch, Ticket};
-use pullquote_core::engine::{Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
+use pullquote_core::engine::{Answers, Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::runtime::call::{Stop, WorkLimits};
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
 use crate::highlighter::HighlightsCall;
+use crate::highlights_body::HighlightsBody;
 use crate::leave::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
 use crate::results::{Batch, HighlightColumns, vector};
@@ -31,6 +35,14 @@ pub(crate) struct HostedCall {
     stop: Stop,
     /// None after the host has stopped it.
     call: Mutex<Option<CoreHosted>>,
+    /// The body that it answers, and how long that waited for its turn.
+    body: Option<(Arc<pullquote_server::HighlightsBody>, Duration)>,
+}
+
+enum HostedResult {
+    Answers(Box<Answers>),
+    /// JSON.
+    Response(Vec<u8>),
 }
 
 #[pymethods]
@@ -60,36 +72,62 @@ impl Hosted {
         let call = call.with_limits(WorkLimits { windows: limit_windows, tokens: limit_tokens });
         let stop = call.stop().clone();
         let call = CoreHosted::new(Arc::clone(&self.engine), request, question, call, depth).map_err(Failure)?;
-        Ok(HostedCall { stop, call: Mutex::new(Some(call)) })
+        Ok(HostedCall { stop, call: Mutex::new(Some(call)), body: None })
+    }
+
+    /// A call whose result is the response to a body that waited `queued` seconds for its turn.
+    fn start_body(
+        &self,
+        body: &HighlightsBody,
+        queued: f64,
+        limit_windows: Option<usize>,
+        depth: usize,
+    ) -> PyResult<HostedCall> {
+        let body = Arc::clone(&body.0);
+        let call = body.call().with_limits(WorkLimits { windows: limit_windows, tokens: None });
+        let stop = call.stop().clone();
+        let (engine, request) = (Arc::clone(&self.engine), body.request());
+        let call = CoreHosted::new(engine, request, body.question(), call, depth).map_err(Failure)?;
+        let queued = Duration::try_from_secs_f64(queued).unwrap_or_default();
+        Ok(HostedCall { stop, call: Mutex::new(Some(call)), body: Some((body, queued)) })
     }
 }
 
 #[pymethods]
 impl HostedCall {
-    /// Takes vectors of batches, and works until it needs more. Returns the next batches, and the columns once it is done.
+    /// Takes vectors of batches, and works until it needs more. Returns the next batches, and once it is done the columns, or the
+    /// response to its body.
     fn advance<'py>(
         &self,
         py: Python<'py>,
         vectors: Vec<(u64, PyReadonlyArray2<'py, f32>)>,
-    ) -> PyResult<(Vec<Batch>, Option<HighlightColumns>)> {
+    ) -> PyResult<(Vec<Batch>, Option<Py<PyAny>>)> {
         let vectors: Vec<(Ticket, Vec<f32>)> = vectors
             .into_iter()
             .map(|(ticket, rows)| Ok((Ticket(ticket), rows.as_slice()?.to_vec())))
             .collect::<PyResult<_>>()?;
-        let (answers, batches) = leave_python(py, None, |_| {
+        let (result, batches) = leave_python(py, None, |_| {
             let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
             let stopped = || Error::new(ErrorKind::Cancelled, "the call was stopped by its host");
             let call = call.as_mut().ok_or_else(stopped)?;
             vectors.into_iter().try_for_each(|(ticket, rows)| call.return_vectors(ticket, rows))?;
-            Ok((call.advance()?, call.take_batches()))
+            let answers = call.advance()?;
+            let result = answers.map(|answers| match &self.body {
+                Some((body, queued)) => Ok(HostedResult::Response(body.response(&answers, *queued)?)),
+                None => Ok(HostedResult::Answers(Box::new(answers))),
+            });
+            Ok((result.transpose()?, call.take_batches()))
         })?;
         let batch = |(Ticket(ticket), CoreBatch { ids, lengths, .. })| Batch {
             ticket,
             ids: vector(py, ids),
             lengths: vector(py, lengths),
         };
-        let columns = answers.map(|answers| HighlightColumns::new(py, answers)).transpose()?;
-        Ok((batches.into_iter().map(batch).collect(), columns))
+        let result = result.map(|result| match result {
+            HostedResult::Answers(answers) => HighlightColumns::new(py, *answers)?.into_py_any(py),
+            HostedResult::Response(json) => Ok(PyBytes::new(py, &json).into_any().unbind()),
+        });
+        Ok((batches.into_iter().map(batch).collect(), result.transpose()?))
     }
 
     /// Stops the call. Never waits: a thread that is advancing it notices soon.

@@ -15,6 +15,7 @@ mod failures;
 mod fetch;
 mod function;
 mod highlighter;
+mod highlights_body;
 mod hosted;
 mod hub_cache;
 mod leave;
@@ -62,6 +63,7 @@ mod _native {
         engine_handle::EngineHandle,
         fetch::fetch,
         highlighter::Highlighter,
+        highlights_body::{BodyRefusal, HighlightsBody},
         hosted::{Hosted, HostedCall},
         hub_cache::{cached_models, check_description, find_snapshot, needed_files},
         native_threads::{forget_threads, wait_for_threads},

@@ -39,6 +39,7 @@ use net::connections::Connections;
 pub use net::listener::Address;
 use net::listener::BoundListener;
 use net::shutdown::Signals;
+pub use routes::highlights::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
 pub use settings::{LogFormat, Settings};
 pub use store::check_store;
 

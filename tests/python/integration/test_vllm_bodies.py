@@ -1,19 +1,26 @@
 """The bodies of vLLM's plugins match those of ``POST /highlights`` of ``pullquote serve``, valid and invalid."""
 
 import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pullquote import Highlighter, errors
+from pullquote import errors
+from pullquote._models import embedded_model
+from pullquote.engine import Hosted
+from pullquote.vllm._bodies import InvalidRequestError, error_response, kind_of, read_body
 from pullquote.vllm._settings import Settings
-from pullquote.vllm.bodies import InvalidRequestError, error_response, kind_of, parse, response_body, validate
+from support.fake_id_encoder import DIMENSION, encoder
 from support.messages import raises
-from support.server_process import ServerProcess
+from support.server_process import ServerProcess, running_server
 
 SETTINGS = Settings()
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 HTML = "<title>Caf&eacute;</title><h1>Caf&eacute;</h1><p>Bread &amp; butter 🍞 cost 3 €.</p><p>The moon is white.</p>"
+TABLE = "# Prices\n\n| item | price |\n|---|---|\n| bread | 3 |\n| milk | 2 |\n\nThe moon is far."
 BODIES: list[dict[str, Any]] = [
     {"query": "How far is the moon?", "documents": [MOON]},
     {
@@ -36,14 +43,44 @@ BODIES: list[dict[str, Any]] = [
         "offsets": "codepoint",
     },
     {"query": "moon", "documents": [MOON], "min_score": 0.99, "timeout": 20, "priority": 3},
+    {"query": "cost of bread", "documents": [HTML], "format": "html", "offsets": "utf16", "return_blocks": True},
+    {
+        "query": "moon",
+        "documents": [MOON, "Köln 🌙 Mond"],
+        "offsets": "byte",
+        "pre_tags": ["<b>"],
+        "post_tags": ["</b>"],
+    },
+    {"query": "moon & bread", "documents": [f"{MOON} A & B."], "pre_tags": "<b>", "encoder": "default"},
+    {"query": "price of bread", "documents": [TABLE], "format": "markdown", "top_k": 1},
+    {"query": "moon", "documents": [MOON], "max_chars": 3},
 ]
 
 
+@pytest.fixture(scope="module")
+def id_server() -> Iterator[ServerProcess]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+        model = str(embedded_model())
+        with running_server("--model", model, "--encoder", "support.fake_id_encoder:encoder", device=None) as server:
+            yield server
+
+
+@pytest.fixture(scope="module")
+def hosted() -> Iterator[Hosted]:
+    with Hosted(embedded_model(), DIMENSION) as hosted:
+        yield hosted
+
+
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: json.dumps(body)[:60])
-def test_answers_match_server(server: ServerProcess, highlighter: Highlighter, body: dict[str, Any]) -> None:
-    asked = parse(json.dumps(body).encode(), SETTINGS)
-    ours = response_body(asked, highlighter.highlights(asked.query, asked.texts, **asked.options), 0.0)
-    theirs = server.client.post("/highlights", json=body)
+def test_answers_match_server(id_server: ServerProcess, hosted: Hosted, body: dict[str, Any]) -> None:
+    call = hosted.start_body(read_body(json.dumps(body).encode(), SETTINGS), queued=0.5)
+    batches = call.advance()
+    while call.result is None:
+        batches = call.advance([(batch.ticket, encoder.encode_ids(batch.ids, batch.lengths)) for batch in batches])
+    ours = json.loads(call.result)
+    assert ours["timings"]["queue"] == 0.5
+    theirs = id_server.client.post("/highlights", json=body)
     assert theirs.status_code == 200, theirs.text
     # Cached pages and times differ between the two.
     for one in (expected := theirs.json()), ours:
@@ -68,59 +105,55 @@ WRONG: list[tuple[Any, str | None]] = [
     ({"documents": [MOON]}, "query"),
     ({"query": "moon"}, "documents"),
     ({"query": 3, "documents": [MOON]}, "query"),
-    ({"query": ["moon", 3], "documents": [MOON]}, "query[1]"),
+    ({"query": ["moon", 3], "documents": [MOON]}, "query"),
     ({"query": [], "documents": [MOON]}, "query"),
     ({"query": ["moon"] * 65, "documents": [MOON]}, "query"),
     ({"query": "moon", "documents": []}, "documents"),
     ({"query": "moon", "documents": MOON}, "documents"),
     ({"query": "moon", "documents": [MOON, 3]}, "documents[1]"),
-    ({"query": "moon", "documents": [{"id": "a"}]}, "documents[0]"),
-    ({"query": "moon", "documents": [{"text": None}]}, "documents[0].text"),
+    ({"query": "moon", "documents": [{"text": None}]}, "documents[0]"),
     ({"query": "moon", "documents": [{"text": MOON, "url": "b"}]}, "documents[0].url"),
     ({"query": "moon", "documents": [MOON] * 1001}, "documents"),
     ({"query": "moon", "documents": ["x" * (8 * 1024 * 1024 + 1)]}, "documents[0]"),
-    ({"query": "moon", "documents": {"ids": ["a"]}}, "documents"),
     ({"query": "moon", "documents": [MOON], "tpo_k": 3}, "tpo_k"),
     ({"query": "moon", "documents": [MOON], "titles": ["a"]}, "titles"),
-    ({"query": "moon", "documents": [MOON], "offsets": "utf16"}, "offsets"),
+    ({"query": "moon", "documents": [MOON], "offsets": "utf32"}, "offsets"),
     ({"query": "moon", "documents": [MOON], "return_texts": 1}, "return_texts"),
+    ({"query": "moon", "documents": [MOON], "top_k": 0}, None),
+    ({"query": "moon", "documents": [MOON], "top_k": "many"}, "top_k"),
+    ({"query": ["moon", "bread"], "documents": [MOON, HTML]}, None),
+]
+# What the server answers, and a host does not: it stores nothing and returns no vectors.
+WRONG_HERE: list[tuple[Any, str]] = [
+    ({"query": "moon", "documents": [{"id": "a"}]}, "documents"),
+    ({"query": "moon", "documents": {"ids": ["a"]}}, "documents"),
     ({"query": "moon", "documents": [MOON], "return_vectors": True}, "return_vectors"),
 ]
 
 
 @pytest.mark.parametrize(("body", "field"), WRONG, ids=lambda part: json.dumps(part)[:60])
-def test_invalid_field_is_named(body: Any, field: str | None) -> None:
+def test_refusals_match_server(id_server: ServerProcess, body: Any, field: str | None) -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        validate(body, SETTINGS)
+        read_body(json.dumps(body).encode(), SETTINGS)
     status, told, headers = error_response(refused.value, "id")
-    assert (status, told["error"]["kind"], told["error"].get("field")) == (422, "invalid_body", field)
-    assert told["request_id"] == "id"
-    assert headers == {"x-error-kind": "invalid_body"}
+    assert (told["request_id"], told["error"].get("field")) == ("id", field)
+    theirs = id_server.client.post("/highlights", json=body)
+    assert (status, told["error"]) == (theirs.status_code, theirs.json()["error"])
+    assert headers["x-error-kind"] == theirs.headers["x-error-kind"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"query": 1} x'])
+@pytest.mark.parametrize(("body", "field"), WRONG_HERE, ids=lambda part: json.dumps(part)[:60])
+def test_host_stores_no_documents_and_returns_no_vectors(body: Any, field: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        read_body(json.dumps(body).encode(), SETTINGS)
+    assert (refused.value.status, refused.value.kind, refused.value.field) == (422, "invalid_body", field)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"query": "a"} x', b'{"query": ' + b"[" * 100_000])
 def test_malformed_json_is_malformed_body(body: bytes) -> None:
     with pytest.raises(InvalidRequestError) as refused:
-        parse(body, SETTINGS)
+        read_body(body, SETTINGS)
     assert (int(refused.value.status), refused.value.kind) == (400, "malformed_body")
-
-
-def test_failures_match_server(server: ServerProcess) -> None:
-    """The same bodies are refused, with the same status, kind and field."""
-    for body, field in WRONG:
-        theirs = server.client.post("/highlights", json=body)
-        if isinstance(body, dict) and (
-            body.keys() & {"offsets", "return_vectors"} or body.get("documents") in ([{"id": "a"}], {"ids": ["a"]})
-        ):
-            continue  # it counts in UTF-16 too, gives vectors, and has a store
-        with pytest.raises(InvalidRequestError) as refused:
-            validate(body, SETTINGS)
-        assert theirs.status_code == int(refused.value.status), (body, theirs.text)
-        assert theirs.json()["error"]["kind"] == refused.value.kind
-        if "field" in (told := theirs.json()["error"]):
-            # serde names only the outer field of an untagged value.
-            assert field is not None
-            assert field.startswith(told["field"].split(".")[0].split("[")[0])
 
 
 def test_error_kinds_match_openapi(server: ServerProcess) -> None:

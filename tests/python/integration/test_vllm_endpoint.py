@@ -204,8 +204,8 @@ def test_endpoint_limits(endpoint: Any) -> None:
         late = await client.post("/v1/highlights", json=body | {"timeout": 1e-9})
         assert "0.5 seconds" not in late.text
         assert await told(json=body | {"query": " "}) == (400, "invalid_argument")
-        assert await told(json=body | {"top_k": "many"}) == (400, "invalid_type")
-        assert await told(json=body | {"offsets": "byte"}) == (422, "invalid_body")
+        assert await told(json=body | {"top_k": "many"}) == (422, "invalid_body")
+        assert await told(json=body | {"offsets": "utf32"}) == (422, "invalid_body")
         assert await told(content=b"{", headers={"content-type": "application/json"}) == (400, "malformed_body")
         assert await told(content=b"{}", headers={"content-type": "text/plain"}) == (415, "unsupported_media_type")
         engine.hangs = True

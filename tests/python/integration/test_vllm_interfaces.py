@@ -44,13 +44,13 @@ from vllm.inputs import PromptType
 from vllm.plugins.endpoint_plugins.interface import EndpointPlugin
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.renderers import BaseRenderer
-from pullquote.vllm.bodies import HighlightsRequest
+from pullquote._native import HighlightsBody
 from pullquote.vllm._endpoint import HighlightsEndpoint
 from pullquote.vllm._io_processor import HighlightsIOProcessor
 
 endpoint: EndpointPlugin = HighlightsEndpoint()
 
-def load(config: VllmConfig, renderer: BaseRenderer) -> IOProcessor[HighlightsRequest, dict[str, object]]:
+def load(config: VllmConfig, renderer: BaseRenderer) -> IOProcessor[HighlightsBody, dict[str, object]]:
     processor = HighlightsIOProcessor(config, renderer)
     prompts = processor.pre_process(prompt=processor.parse_data({}), request_id="pooling-1")
     processor.post_process([], request_id="pooling-1")

@@ -15,3 +15,6 @@ class IdEncoder:
     def encode_ids(self, ids: Any, lengths: Any) -> Any:
         rows = np.split(ids, np.cumsum(lengths)[:-1])
         return np.array([vector(row.tolist()) for row in rows], np.float32)
+
+
+encoder = IdEncoder()

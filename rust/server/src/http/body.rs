@@ -151,8 +151,8 @@ pub(crate) fn write_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<
 }
 
 /// An answer that serde cannot write.
-pub(crate) fn unfit(error: &serde_json::Error) -> Failure {
-    Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}")).into()
+pub(crate) fn unfit(error: &serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}"))
 }
 
 /// Requires JSON's content type, for which browsers send a CORS preflight before another site's request.

@@ -181,7 +181,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
         }
     };
     check_count(texts.len(), field, app.settings.max_inputs)?;
-    check_lengths(texts.iter().map(String::as_str), field, &app.settings)?;
+    check_lengths(texts.iter().map(String::as_str), field, app.settings.max_document_bytes)?;
     let direction = if asked.truncate == Truncate::Start { Direction::Left } else { Direction::Right };
     let mut truncation = Truncation::new(app, true, direction).to(asked.max_tokens, "max_tokens", app)?;
     truncation.is_allowed = asked.truncate != Truncate::None;

@@ -91,7 +91,7 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
     compute(&app, request, move |app, input| {
         check_id(&id, "id")?;
         let DocumentRequest { title, text } = input.parse()?;
-        check_lengths([text.as_str()], "text", &app.settings)?;
+        check_lengths([text.as_str()], "text", app.settings.max_document_bytes)?;
         let document = Stored::new(title, text);
         let text_hash = document.text_hash.clone();
         let is_new = app.store.put(&id, document)?;
@@ -106,7 +106,11 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
 fn put_all(app: &App, input: &Input) -> Result<Reply, Failure> {
     let DocumentsRequest { documents } = input.parse()?;
     check_count(documents.len(), "documents", app.settings.max_documents)?;
-    check_lengths(documents.iter().map(|Object(document)| document.text.as_str()), "documents", &app.settings)?;
+    check_lengths(
+        documents.iter().map(|Object(document)| document.text.as_str()),
+        "documents",
+        app.settings.max_document_bytes,
+    )?;
     for (index, Object(document)) in documents.iter().enumerate() {
         check_id(&document.id, &format!("documents[{index}].id"))?;
     }

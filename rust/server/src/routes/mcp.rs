@@ -226,7 +226,7 @@ fn said(failure: &Failure) -> String {
 
 /// A tool's result as the SDK takes it.
 fn result(result: &impl serde::Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(result).map_err(|error| crate::http::body::unfit(&error))
+    serde_json::to_value(result).map_err(|error| crate::http::body::unfit(&error).into())
 }
 
 fn check_query(query: &str) -> Result<(), Failure> {

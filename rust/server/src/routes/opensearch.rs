@@ -97,7 +97,7 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     };
     let field = if is_list { "inputs" } else { "context" };
     check_count(pairs.len(), field, app.settings.max_documents)?;
-    check_lengths(pairs.iter().map(|pair| pair.context.as_str()), field, &app.settings)?;
+    check_lengths(pairs.iter().map(|pair| pair.context.as_str()), field, app.settings.max_document_bytes)?;
     if pairs.iter().any(|pair| pair.question.trim().is_empty()) {
         return refused("question", "a question is empty; it needs at least one character that is not white space");
     }

@@ -231,7 +231,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         (Some(documents), None) => (documents.read(app, asked.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
-            check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)?;
+            check_lengths(texts.iter().map(String::as_str), "texts", app.settings.max_document_bytes)?;
             (texts.into_iter().map(Candidate::of).collect(), true)
         }
         _ => return refused("documents", "pass documents or texts, not both"),
@@ -313,7 +313,11 @@ impl RerankDocuments {
             FieldDocument::Fields(fields) => Candidate::of_fields(fields, rank_fields, index, app),
         };
         let candidates: Vec<Candidate> = documents.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        check_lengths(candidates.iter().map(|candidate| candidate.text.as_str()), "documents", &app.settings)?;
+        check_lengths(
+            candidates.iter().map(|candidate| candidate.text.as_str()),
+            "documents",
+            app.settings.max_document_bytes,
+        )?;
         Ok(candidates)
     }
 }

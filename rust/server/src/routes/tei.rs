@@ -243,7 +243,7 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     let role = prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("parameters.prompt_name", app))?;
     let truncation = Truncation::new(app, truncate.unwrap_or(true), truncation_direction);
     let items: Vec<Item> = std::iter::once(source_sentence).chain(sentences).map(Item::Text).collect();
-    check_lengths(items.iter().filter_map(Item::text), "inputs", &app.settings)?;
+    check_lengths(items.iter().filter_map(Item::text), "inputs", app.settings.max_document_bytes)?;
     let began = Instant::now();
     let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
     let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());

@@ -213,7 +213,7 @@ fn tokens_of_inputs(app: &App, inputs: Strings, adds_special_tokens: bool) -> Re
 
 /// The ids of a text's tokens, with their names.
 fn list(app: &App, text: &str, field: &str, adds_special_tokens: bool) -> Result<Vec<(i32, String)>, Failure> {
-    check_lengths([text], field, &app.settings)?;
+    check_lengths([text], field, app.settings.max_document_bytes)?;
     Ok(app.engine.tokens().list(text, adds_special_tokens)?.into_iter().map(|token| (token.id, token.text)).collect())
 }
 

@@ -194,7 +194,11 @@ impl Texts {
             }
         };
         check_count(items.len(), field, app.settings.max_inputs)?;
-        check_lengths(items.iter().map(|item| item.text().unwrap_or_default()), field, &app.settings)?;
+        check_lengths(
+            items.iter().map(|item| item.text().unwrap_or_default()),
+            field,
+            app.settings.max_document_bytes,
+        )?;
         Ok(items)
     }
 }
@@ -216,7 +220,7 @@ impl Strings {
             Self::Many(texts) => texts,
         };
         check_count(texts.len(), field, app.settings.max_inputs)?;
-        check_lengths(texts.iter().map(String::as_str), field, &app.settings)?;
+        check_lengths(texts.iter().map(String::as_str), field, app.settings.max_document_bytes)?;
         Ok(texts)
     }
 }

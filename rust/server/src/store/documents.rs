@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::http::failure::{Amount, Failure, refused};
 use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
-use crate::store::{Stored, not_stored};
+use crate::store::{Store, Stored, not_stored};
 use crate::uploads::document as uploads;
 
 const FIELD: &str = "documents";
@@ -81,14 +81,25 @@ pub(crate) struct StoredIds {
 impl Documents {
     /// The pages, after checks of their number, their lengths, and that stored ones exist.
     pub(crate) fn read(self, app: &App) -> Result<Vec<RequestPage>, Failure> {
+        let Settings { max_documents, max_document_bytes, .. } = app.settings;
+        self.read_within(max_documents, max_document_bytes, Some(&app.store))
+    }
+
+    /// As [`Self::read`]; without a store each document needs a text.
+    pub(crate) fn read_within(
+        self,
+        max_documents: usize,
+        max_document_bytes: usize,
+        store: Option<&Store>,
+    ) -> Result<Vec<RequestPage>, Failure> {
         let listed = match self {
             Self::Listed(documents) => documents,
             Self::Stored(StoredIds { ids }) => ids.into_iter().map(Document::stored).collect(),
         };
-        check_count(listed.len(), FIELD, app.settings.max_documents)?;
+        check_count(listed.len(), FIELD, max_documents)?;
         let pages =
-            listed.into_iter().map(|document| document.read(app)).collect::<Result<Vec<RequestPage>, Failure>>()?;
-        check_lengths(pages.iter().map(RequestPage::text), FIELD, &app.settings)?;
+            listed.into_iter().map(|document| document.read(store)).collect::<Result<Vec<RequestPage>, Failure>>()?;
+        check_lengths(pages.iter().map(RequestPage::text), FIELD, max_document_bytes)?;
         Ok(pages)
     }
 }
@@ -98,15 +109,16 @@ impl Document {
         Self::Fields(DocumentFields { id: Some(id), title: None, text: None })
     }
 
-    fn read(self, app: &App) -> Result<RequestPage, Failure> {
+    fn read(self, store: Option<&Store>) -> Result<RequestPage, Failure> {
         let DocumentFields { id, title, text } = match self {
             Self::Text(text) => DocumentFields { id: None, title: None, text: Some(text) },
             Self::Fields(fields) => fields,
         };
-        let content = match (text, &id) {
-            (Some(text), _) => PageContent::Sent { text_hash: text_hash(&text), text },
-            (None, Some(id)) => PageContent::Stored(app.store.get(id)?.ok_or_else(|| not_stored(id))?),
-            (None, None) => return refused(FIELD, NOTHING),
+        let content = match (text, &id, store) {
+            (Some(text), ..) => PageContent::Sent { text_hash: text_hash(&text), text },
+            (None, Some(id), Some(store)) => PageContent::Stored(store.get(id)?.ok_or_else(|| not_stored(id))?),
+            (None, Some(_), None) => return refused(FIELD, "a document needs a text; this server stores none"),
+            (None, None, _) => return refused(FIELD, NOTHING),
         };
         Ok(RequestPage { id, title, content })
     }
@@ -209,9 +221,8 @@ impl<'de> Visitor<'de> for DocumentVisitor {
 pub(crate) fn check_lengths<'text>(
     texts: impl IntoIterator<Item = &'text str>,
     field: &str,
-    settings: &Settings,
+    limit: usize,
 ) -> Result<(), Failure> {
-    let limit = settings.max_document_bytes;
     match texts.into_iter().enumerate().find(|(_, text)| text.len() > limit) {
         None => Ok(()),
         Some((index, text)) => Err(Failure::of_amount(

@@ -95,7 +95,11 @@ impl Plan {
         if !sent.is_empty() {
             check_count(sent.len(), "documents", app.settings.max_documents)?;
         }
-        check_lengths(sent.iter().map(|document| document.text.as_str()), "documents", &app.settings)?;
+        check_lengths(
+            sent.iter().map(|document| document.text.as_str()),
+            "documents",
+            app.settings.max_document_bytes,
+        )?;
         if sent.iter().any(|document| document.name().is_none_or(|name| name.trim().is_empty())) {
             return refused("documents", "a document needs an id or a url");
         }

@@ -146,7 +146,7 @@ fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), 
         return Err(Failure::new(Cause::Unprocessable, message));
     }
     check_count(texts.len() + urls.len(), "texts", app.settings.max_documents)?;
-    check_lengths(texts.iter().map(String::as_str), "texts", &app.settings)
+    check_lengths(texts.iter().map(String::as_str), "texts", app.settings.max_document_bytes)
 }
 
 fn answer(

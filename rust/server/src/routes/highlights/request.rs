@@ -1,0 +1,164 @@
+//! The request: its fields, and what they are after all checks that need no engine.
+
+use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
+use pullquote_core::engine::option_values::similar;
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{Pairing, Question};
+use pullquote_core::text::formats::Format;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::marks::{Encoder, Marks, Tag};
+use super::vectors::VectorEncoding;
+use crate::http::body;
+use crate::http::failure::{Cause, Failure, refused};
+use crate::openapi::limits::MAX_QUERIES;
+use crate::routes::offsets::Offsets;
+use crate::store::documents::{Documents, RequestPage, check_count};
+
+/// Queries, pages and options.
+#[derive(Deserialize, JsonSchema)]
+#[serde(expecting = "an object with a query and documents")]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct HighlightsRequest {
+    // An `Option` only so that its absence is explained by the names that are there.
+    #[serde(default)]
+    #[schemars(with = "Queries", required)]
+    query: Option<Queries>,
+    /// Absent in a form, whose files are the documents.
+    #[serde(default)]
+    #[schemars(with = "Documents", required)]
+    pub(super) documents: Option<Documents>,
+    #[serde(default)]
+    offsets: Offsets,
+    /// Return the text that offsets refer to; for HTML it differs from the source.
+    #[serde(default)]
+    return_texts: bool,
+    /// Return the blocks of each page: its headings, paragraphs, list items, rows of tables and lines of code.
+    #[serde(default)]
+    return_blocks: bool,
+    /// Return vectors of length 1: of each highlight that of its text, as `/embed` computes it, and of each query.
+    #[serde(default)]
+    pub(super) return_vectors: bool,
+    /// Return each highlight as `marked` too, with this before every word that matches the query; `<em>` if only `post_tags`
+    /// is set. A list has one tag.
+    #[serde(default)]
+    pre_tags: Option<Tag>,
+    /// Text after every word that matches; `</em>` if only `pre_tags` is set.
+    #[serde(default)]
+    post_tags: Option<Tag>,
+    #[serde(default)]
+    encoder: Encoder,
+    #[serde(default)]
+    pub(super) encoding_format: VectorEncoding,
+    #[serde(default)]
+    pub(super) embedding_dtype: Option<EmbeddingDtype>,
+    #[serde(flatten)]
+    #[schemars(with = "Options")]
+    options: Map<String, Value>,
+}
+
+/// One query for all pages, or a list of queries: see `pairing`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "must be a text or a list of texts")]
+#[schemars(inline)]
+enum Queries {
+    One(#[schemars(regex(pattern = r"\S"))] String),
+    Listed(#[schemars(length(min = 1, max = MAX_QUERIES), inner(regex(pattern = r"\S")))] Vec<String>),
+}
+
+/// A checked request, with the text of its pages.
+pub(super) struct PreparedRequest {
+    pub(super) documents: Vec<RequestPage>,
+    pub(super) queries: Vec<String>,
+    /// Whether there was a list of queries.
+    pub(super) listed: bool,
+    pub(super) options: Options,
+    pub(super) pairing: Pairing,
+    /// Of each page.
+    pub(super) formats: Vec<Format>,
+    pub(super) question: Question,
+    pub(super) offsets: Offsets,
+    pub(super) return_texts: bool,
+    pub(super) return_blocks: bool,
+    pub(super) marks: Option<Marks>,
+}
+
+impl HighlightsRequest {
+    /// The documents of a body, which must have some.
+    pub(super) fn take_documents(&mut self) -> Result<Documents, Failure> {
+        self.documents.take().ok_or_else(|| missing("documents", &self.options))
+    }
+
+    pub(super) fn prepare(self, documents: Vec<RequestPage>, max_queries: usize) -> Result<PreparedRequest, Failure> {
+        check_fields(&self.options)?;
+        let (queries, listed) = match self.query {
+            Some(Queries::One(query)) => (vec![query], false),
+            Some(Queries::Listed(queries)) => (queries, true),
+            None => return Err(missing("query", &self.options)),
+        };
+        let options: Options = body::read_options(self.options)?;
+        check_count(queries.len(), "query", max_queries)?;
+        let pairing = options.pairing(queries.len(), documents.len())?;
+        let format =
+            |page: &RequestPage| page.document().and_then(|document| document.format).unwrap_or(options.format);
+        let marks = Marks::read(self.pre_tags, self.post_tags, self.encoder);
+        let mut question = options.question()?;
+        question.explain |= marks.is_some();
+        Ok(PreparedRequest {
+            queries,
+            listed,
+            pairing,
+            formats: documents.iter().map(format).collect(),
+            question,
+            offsets: self.offsets,
+            return_texts: self.return_texts,
+            return_blocks: self.return_blocks,
+            marks,
+            documents,
+            options,
+        })
+    }
+}
+
+impl PreparedRequest {
+    pub(super) fn queries(&self) -> Vec<&str> {
+        self.queries.iter().map(String::as_str).collect()
+    }
+
+    pub(super) fn texts(&self) -> Vec<&str> {
+        self.documents.iter().map(RequestPage::text).collect()
+    }
+
+    /// A title of each page, or nothing if none has one.
+    pub(super) fn titles(&self) -> Vec<Option<&str>> {
+        let titles: Vec<Option<&str>> = self.documents.iter().map(RequestPage::title).collect();
+        if titles.iter().any(Option::is_some) { titles } else { Vec::new() }
+    }
+}
+
+/// The fields of a request that are not options.
+const FIELDS: [&str; 11] = [
+    "query", "documents", "offsets", "return_texts", "return_blocks", "return_vectors", "pre_tags", "post_tags",
+    "encoder", "encoding_format", "embedding_dtype",
+];
+
+/// Explains an unknown field whose name is similar to another field's, or that belongs elsewhere.
+fn check_fields(options: &Map<String, Value>) -> Result<(), Failure> {
+    for name in options.keys() {
+        let advice = match (name.as_str(), similar(name, &FIELDS)) {
+            ("ids" | "titles", _) => "each document has its own: {\"id\", \"title\", \"text\"}".to_owned(),
+            (_, Some(field)) => format!("did you mean {field:?}?"),
+            _ => continue,
+        };
+        return refused(name.as_str(), format!("there is no field {name:?}; {advice}"));
+    }
+    Ok(())
+}
+
+/// A field that must be there, unless another is there that was probably meant by it.
+fn missing(field: &str, options: &Map<String, Value>) -> Failure {
+    let plain = || Failure::of_field(Cause::Unprocessable, field, format!("missing field `{field}`"));
+    check_fields(options).err().unwrap_or_else(plain)
+}
