@@ -66,7 +66,8 @@ impl Hosted {
 
 #[pymethods]
 impl HostedCall {
-    /// Takes vectors of batches, and works until it needs more. Returns the next batches, and the columns once it is done.
+    /// Takes vectors of batches, and works until it needs more. Returns the next batches, and the columns once it is
+    /// done.
     fn advance<'py>(
         &self,
         py: Python<'py>,

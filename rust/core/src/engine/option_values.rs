@@ -1,6 +1,7 @@
 //! Named values from Python or JSON, read into a struct by serde.
 //!
-//! An error names the option, its value and what would work; a wrong type and a value that is not allowed are different kinds.
+//! An error names the option, its value and what would work; a wrong type and a value that is not allowed are different
+//! kinds.
 
 use std::fmt;
 
