@@ -147,7 +147,7 @@ impl fmt::Display for OptionError {
     }
 }
 
-/// Until [`Options`] knows the option's name and value, the message is the expected value.
+/// Until `OptionMap` knows the option's name and value, the message is the expected value.
 impl de::Error for OptionError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(ErrorKind::InvalidArgument, message.to_string())
