@@ -3,8 +3,8 @@
 //! One thread, the scheduler's, calls an encoder: it submits batches to the devices one after another, and collects
 //! them in a second pass. `submit` never waits. A row's values depend on that row's ids alone, up to rounding. An
 //! encoder without threads may offer a [`BatchRunner`], with which several waiting callers compute batches at the same
-//! time. One that keeps the vectors of tokens may offer a [`TokenEncoder`]. [`crate::encoder::abi`] is the same interface
-//! as a table of C functions, without the `TokenEncoder`.
+//! time. One that keeps the vectors of tokens may offer a [`TokenEncoder`]. [`crate::encoder::abi`] is the same
+//! interface as a table of C functions, without the `TokenEncoder`.
 
 pub mod abi;
 pub mod cosine;
@@ -50,7 +50,8 @@ pub struct EncoderSpec {
 }
 
 impl EncoderSpec {
-    /// The spec of an encoder that computes in float32, calls the waker for each batch, and leaves cosines to the scheduler.
+    /// The spec of an encoder that computes in float32, calls the waker for each batch, and leaves cosines to the
+    /// scheduler.
     pub fn new(
         backend: &str,
         dimension: usize,
@@ -165,8 +166,8 @@ const MIN_SHARE_TOKENS: usize = 128;
 const UNEVEN_BATCHES: usize = 4;
 
 impl BatchBudget {
-    /// The budget that spreads a few waiting rows over batches of equal size. With those in flight, each worker gets the
-    /// same number of batches.
+    /// The budget that spreads a few waiting rows over batches of equal size. With those in flight, each worker gets
+    /// the same number of batches.
     pub(crate) fn even(self, rows: usize, tokens: usize, in_flight: usize, workers: usize) -> Self {
         let full = tokens.div_ceil(self.tokens.max(1));
         if workers <= 1 || rows == 0 || full > UNEVEN_BATCHES * workers {
@@ -241,8 +242,8 @@ pub type BatchRunner = Arc<dyn Fn() -> bool + Send + Sync>;
 /// Appends the vectors of all ids of a batch, in their order: float32 `[ids, width]`. Fails as [`Encoder::submit`] and
 /// [`Encoder::collect`] do.
 ///
-/// Computes on the calling thread. May be called from any thread, and from several at once; after the encoder was dropped
-/// it fails with [`ErrorKind::Closed`].
+/// Computes on the calling thread. May be called from any thread, and from several at once; after the encoder was
+/// dropped it fails with [`ErrorKind::Closed`].
 pub type EncodeTokens = Arc<dyn Fn(&Batch, &mut Vec<f32>) -> Result<()> + Send + Sync>;
 
 /// Computes the vectors of tokens, before pooling and the modules after it.

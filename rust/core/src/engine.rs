@@ -104,8 +104,8 @@ pub struct Embeddings {
 }
 
 impl Engine {
-    /// Joins a model's tokenizer with the encoder that has its weights. Parsed pages, their vectors and those of queries
-    /// are cached in at most `cache_bytes`. Starts no thread.
+    /// Joins a model's tokenizer with the encoder that has its weights. Parsed pages, their vectors and those of
+    /// queries are cached in at most `cache_bytes`. Starts no thread.
     ///
     /// # Errors
     /// As [`Tokens::read`]; [`ErrorKind::InvalidModel`] if tokenizer and encoder belong to different models.

@@ -1,7 +1,8 @@
 //! Errors: one type, one table.
 //!
-//! An [`ErrorKind`] says what the caller can do next; [`ErrorKind::row`] is the one place that decides the Python class,
-//! the HTTP status, the exit code and whether trying again can help. `python/pullquote/errors.py` is generated from it.
+//! An [`ErrorKind`] says what the caller can do next; [`ErrorKind::row`] is the one place that decides the Python
+//! class, the HTTP status, the exit code and whether trying again can help. `python/pullquote/errors.py` is generated
+//! from it.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! Attention within a row, one head at a time, so that its scores, keys and values stay in the first caches.
 //!
-//! Scores and sums are float32. The weights of the values are rounded once to the activations' type, before they are multiplied.
-//! Long rows are processed in blocks of keys, with the largest score so far (<https://arxiv.org/abs/1805.02867>): a block is read
-//! by several tiles of queries while it is in the second cache, and memory grows with the length of a row, not with its square.
+//! Scores and sums are float32. The weights of the values are rounded once to the activations' type, before they are
+//! multiplied. Long rows are processed in blocks of keys, with the largest score so far
+//! (<https://arxiv.org/abs/1805.02867>): a block is read by several tiles of queries while it is in the second cache,
+//! and memory grows with the length of a row, not with its square.
 
 use crate::math::exp;
 use crate::memory::AlignedBuffer;
@@ -371,7 +372,8 @@ fn score<S: Simd, E: Element, const ROWS: usize, const REGISTERS: usize>(
     }
 }
 
-/// The softmax of a query's scores in a block, not yet divided: writes exponentials, and brings the query's state up to date.
+/// The softmax of a query's scores in a block, not yet divided: writes exponentials, and brings the query's state up to
+/// date.
 #[inline(always)]
 fn exponentiate<S: Simd, E: Element>(
     simd: S,

@@ -32,8 +32,8 @@ pub struct CpuEncoder {
 }
 
 impl CpuEncoder {
-    /// Loads a model. `devices` are names as in [`parse_devices`], `dtype` is a name or `auto`, and `threads` is the number of
-    /// workers of all devices; `None` is one for each core.
+    /// Loads a model. `devices` are names as in [`parse_devices`], `dtype` is a name or `auto`, and `threads` is the
+    /// number of workers of all devices; `None` is one for each core.
     ///
     /// # Errors
     /// The kind says whether an argument, the model or a device is unusable.
@@ -82,8 +82,8 @@ impl CpuEncoder {
     }
 }
 
-/// The fastest type that keeps the quality. int8 is only for a model whose `config.json` says that it keeps the quality: that has to
-/// be measured for each model (`bench/quality.py --dtype int8`).
+/// The fastest type that keeps the quality. int8 is only for a model whose `config.json` says that it keeps the
+/// quality: that has to be measured for each model (`bench/quality.py --dtype int8`).
 fn default_dtype(model: &Model, set: InstructionSet) -> Dtype {
     if set.has_fast_int8() && model.config["pullquote"]["int8"] == true {
         Dtype::Int8

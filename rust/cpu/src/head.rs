@@ -38,7 +38,8 @@ impl Head {
     /// Loads the modules after vectors of a width, and returns the width after them.
     ///
     /// # Errors
-    /// As `Weights::read`, and [`ErrorKind::InvalidModel`] if a module takes vectors of another width.
+    /// As `Weights::read`, and [`ErrorKind::InvalidModel`](pullquote_core::error::ErrorKind::InvalidModel) if a module
+    /// takes vectors of another width.
     pub fn load<S: Simd>(modules: &[Module], mut width: usize) -> Result<(Self, usize)> {
         let mut steps = Vec::with_capacity(modules.len());
         for module in modules {

@@ -1,18 +1,19 @@
 //! Linear layers: rows times a weight that is packed into panels.
 //!
-//! A panel has the weights of as many outputs as a few registers hold, word after word. Rows are processed in blocks that stay in
-//! the second cache while all panels pass. Within a block, a tile of rows and outputs is summed in registers; the epilogue adds
-//! bias and activation before it is written.
+//! A panel has the weights of as many outputs as a few registers hold, word after word. Rows are processed in blocks
+//! that stay in the second cache while all panels pass. Within a block, a tile of rows and outputs is summed in
+//! registers; the epilogue adds bias and activation before it is written.
 //!
-//! **int8.** Each output has its own scale, and each row of the input has its own scale and zero point. One scale for a whole batch
-//! would cost a cosine of 0.05, and make a row's result depend on its neighbours. Inputs that come from a layer norm are smoothed
-//! (<https://arxiv.org/abs/2211.10438>): channels that the norm makes large are divided by a factor that their weights are
-//! multiplied by, so that they leave the other channels enough steps. Their bounds come from the norm's own weights, so no samples
-//! are needed.
+//! **int8.** Each output has its own scale, and each row of the input has its own scale and zero point. One scale for a
+//! whole batch would cost a cosine of 0.05, and make a row's result depend on its neighbours. Inputs that come from a
+//! layer norm are smoothed (<https://arxiv.org/abs/2211.10438>): channels that the norm makes large are divided by a
+//! factor that their weights are multiplied by, so that they leave the other channels enough steps. Their bounds come
+//! from the norm's own weights, so no samples are needed.
 //!
-//! AVX2 adds products of bytes by twos in int16, which is a fifth faster for a whole model than to widen the bytes first. So that
-//! no sum is cut, inputs end at [`MAX_INPUT`] instead of 255, and an output's scale keeps every two neighbouring weights within
-//! [`MAX_PAIR`] together. `bench/notes/int8.md` has the cosines. All sets multiply the same integers.
+//! AVX2 adds products of bytes by twos in int16, which is a fifth faster for a whole model than to widen the bytes
+//! first. So that no sum is cut, inputs end at [`MAX_INPUT`] instead of 255, and an output's scale keeps every two
+//! neighbouring weights within [`MAX_PAIR`] together. `bench/notes/int8.md` has the cosines. All sets multiply the same
+//! integers.
 
 use pullquote_core::encoder::model::Activation;
 
@@ -334,8 +335,8 @@ fn multiply_tile<S: Simd, O: Operand, E: Element, P: Epilogue, const ROWS: usize
     }
 }
 
-/// Rows in int8: `value · smoothing = (byte - zero) · scale`, with a scale and a zero point for each row. `zeros` has the zero
-/// points negated, plus 128 where bytes are signed.
+/// Rows in int8: `value · smoothing = (byte - zero) · scale`, with a scale and a zero point for each row. `zeros` has
+/// the zero points negated, plus 128 where bytes are signed.
 #[inline(always)]
 fn quantize<S: Simd, E: Element>(simd: S, rows: &[E], smoothing: &[f32], scratch: &mut LinearScratch) {
     let width = smoothing.len();

@@ -5,8 +5,8 @@ use pullquote_core::encoder::model::Activation;
 use crate::product::Element;
 use crate::vector::{Simd, Task};
 
-/// Multiplies values by others, as gated layers do. In the linear layer's epilogue it would cost a quarter of the time of layers
-/// that are not gated: their sums would leave the registers.
+/// Multiplies values by others, as gated layers do. In the linear layer's epilogue it would cost a quarter of the time
+/// of layers that are not gated: their sums would leave the registers.
 #[derive(Debug)]
 pub struct Multiply<'call, E> {
     /// A multiple of the registers' lanes, and so is `by`.
@@ -30,8 +30,8 @@ impl<E: Element> Task for Multiply<'_, E> {
 /// e to the power of x, to the last bit or two; zero from -87.3 down, NaN of NaN.
 #[inline(always)]
 pub fn exp<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
-    // 2^(n + f) with integer n and |f| at most a half; for f the first terms of the exponential's series. NaN passes through
-    // `max` and `min` as their second operand, and so into `fraction`.
+    // 2^(n + f) with integer n and |f| at most a half; for f the first terms of the exponential's series. NaN passes
+    // through `max` and `min` as their second operand, and so into `fraction`.
     let power = simd.mul(x, simd.splat(std::f32::consts::LOG2_E));
     let power = simd.min(simd.splat(127.0), simd.max(simd.splat(-127.0), power));
     let integer = simd.round(power);
@@ -100,8 +100,8 @@ pub fn gelu<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
 /// [`gelu`] for a result in bfloat16: good to 6e-5, a step of that type at 0.015, in a third of the operations.
 #[inline(always)]
 pub fn gelu_bf16<S: Simd>(simd: S, x: S::Floats) -> S::Floats {
-    // The distribution is a half plus an odd polynomial: the best of nine terms for |x| up to 4.5, by error times x. Beyond, it
-    // is as good as 0 or 1. The last factor carries NaN.
+    // The distribution is a half plus an odd polynomial: the best of nine terms for |x| up to 4.5, by error times x.
+    // Beyond, it is as good as 0 or 1. The last factor carries NaN.
     let clamped = simd.max(simd.splat(-4.5), simd.min(simd.splat(4.5), x));
     let square = simd.mul(clamped, clamped);
     let mut sum = simd.splat(3.036_423_5e-11);

@@ -7,7 +7,8 @@ use bytemuck::{Pod, Zeroable};
 #[repr(C, align(64))]
 struct CacheLine([u32; 16]);
 
-/// Values of a plain type, from the start of a cache line. It grows and never shrinks, so it allocates nothing from batch to batch.
+/// Values of a plain type, from the start of a cache line. It grows and never shrinks, so it allocates nothing from
+/// batch to batch.
 #[derive(Clone, Debug, Default)]
 pub struct AlignedBuffer(Vec<CacheLine>);
 

@@ -1,7 +1,7 @@
 //! A loaded model: a batch of ids to rows of vectors, on the calling thread.
 //!
-//! A body computes the vectors of tokens: a transformer, or a table. Pooling makes one vector of a row's, and a head applies the
-//! modules after it. Every step is compiled for each instruction set; [`Network`] itself is only numbers.
+//! A body computes the vectors of tokens: a transformer, or a table. Pooling makes one vector of a row's, and a head
+//! applies the modules after it. Every step is compiled for each instruction set; [`Network`] itself is only numbers.
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;

@@ -1,7 +1,8 @@
-//! The innermost loop of all matrix products: a few rows of words on the left times a few registers of columns on the right.
+//! The innermost loop of all matrix products: a few rows of words on the left times a few registers of columns on the
+//! right.
 //!
-//! A word is 32 bits: one float32, two bfloat16, or int8 in the form of [`Simd::BYTE_PRODUCT`]. Sums run from the first word to the
-//! last, so a row's sums do not depend on the other rows of its batch.
+//! A word is 32 bits: one float32, two bfloat16, or int8 in the form of [`Simd::BYTE_PRODUCT`]. Sums run from the first
+//! word to the last, so a row's sums do not depend on the other rows of its batch.
 
 use crate::vector::{Bf16, Simd, Tile};
 
@@ -181,7 +182,8 @@ pub struct WordMatrix<'words> {
     pub stride: usize,
 }
 
-/// Sums of products of `ROWS` rows of words on the left with `REGISTERS` registers of each of `depth` rows on the right.
+/// Sums of products of `ROWS` rows of words on the left with `REGISTERS` registers of each of `depth` rows on the
+/// right.
 ///
 /// # Panics
 /// Where a matrix is too short.

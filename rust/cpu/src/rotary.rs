@@ -1,4 +1,5 @@
-//! Queries and keys before attention: their norms, and the rotation by their position (<https://arxiv.org/abs/2104.09864>).
+//! Queries and keys before attention: their norms, and the rotation by their position
+//! (<https://arxiv.org/abs/2104.09864>).
 
 use crate::attention::Heads;
 use crate::norm::LayerNorm;

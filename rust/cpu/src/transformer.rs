@@ -1,11 +1,11 @@
 //! The layers of a transformer, as its description says.
 //!
-//! Rows stand one after the other, in the batch's own order and without padding: linear layers run over all tokens at once,
-//! attention over one row at a time. Layers that add to what came before keep that sum in float32.
+//! Rows stand one after the other, in the batch's own order and without padding: linear layers run over all tokens at
+//! once, attention over one row at a time. Layers that add to what came before keep that sum in float32.
 //!
-//! Done once, at loading, in float32: the token type's vector is added to the position embeddings (there is only type 0), the scale
-//! of attention is multiplied into the queries' weights or their norm, and queries, keys and values share one matrix. Dimensions
-//! that do not fill registers are padded with zeros.
+//! Done once, at loading, in float32: the token type's vector is added to the position embeddings (there is only type
+//! 0), the scale of attention is multiplied into the queries' weights or their norm, and queries, keys and values share
+//! one matrix. Dimensions that do not fill registers are padded with zeros.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub struct TransformerLayers {
     heads: Heads,
     /// In the model's file, which is mapped.
     word_embeddings: Tensor,
-    /// Added to the word embeddings, `[max tokens, padded width]`, or one row for all, or nothing. The token type's vector is in it.
+    /// Added to the word embeddings, `[max tokens, padded width]`, or one row for all, or nothing. The token type's
+    /// vector is in it.
     position_embeddings: Vec<f32>,
     embedding_norm: Option<LayerNorm>,
     bias: Option<DistanceBias>,
@@ -45,8 +46,8 @@ pub struct TransformerLayers {
 
 #[derive(Debug)]
 struct Layer {
-    /// One fused layer; or for int8 three, each of which smooths the common input in its own way: that brings the least cosine of
-    /// 500 real windows from 0.9952 to 0.9964 and costs 3 % of the speed.
+    /// One fused layer; or for int8 three, each of which smooths the common input in its own way: that brings the least
+    /// cosine of 500 real windows from 0.9952 to 0.9964 and costs 3 % of the speed.
     qkv: Vec<Linear>,
     head_norms: HeadNorms,
     rotary: Option<Arc<Rotary>>,

@@ -1,9 +1,9 @@
 //! SIMD registers, and the operations of each instruction set on them.
 //!
-//! The kernels of this crate are written once, against [`Simd`], and each instruction set implements it once. Only `detect` makes
-//! a value of such a type, so the value proves that this processor has the instructions, and its methods are safe to call. They
-//! become single instructions only where they are inlined into [`Simd::vectorize`], which is compiled for the set. So everything
-//! that a [`Task`] calls with its registers is `#[inline(always)]`.
+//! The kernels of this crate are written once, against [`Simd`], and each instruction set implements it once. Only
+//! `detect` makes a value of such a type, so the value proves that this processor has the instructions, and its methods
+//! are safe to call. They become single instructions only where they are inlined into [`Simd::vectorize`], which is
+//! compiled for the set. So everything that a [`Task`] calls with its registers is `#[inline(always)]`.
 
 /// Implements the methods of a set by its instructions.
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
@@ -12,8 +12,8 @@ macro_rules! instructions {
         #[inline(always)]
         #[allow(unused_unsafe, reason = "a few are safe by themselves")]
         fn $name(self, $($argument: $type),*) $(-> $result)? {
-            // SAFETY: `self` proves that the processor has the instructions. Each slice is checked to hold as many values as
-            // are read or written.
+            // SAFETY: `self` proves that the processor has the instructions. Each slice is checked to hold as many
+            // values as are read or written.
             unsafe { $body }
         }
     )*};
@@ -167,7 +167,8 @@ impl Tile {
     }
 }
 
-/// How an instruction set multiplies activations of 0 to [`MAX_INPUT`](crate::linear::MAX_INPUT) with weights of -127 to 127.
+/// How an instruction set multiplies activations of 0 to [`MAX_INPUT`](crate::linear::MAX_INPUT) with weights of -127
+/// to 127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteProduct {
     /// Four unsigned with four signed bytes in a word. Without VNNI they are added in int16 by twos first, which

@@ -1,8 +1,9 @@
-//! A model's weights, from one safetensors file or from several that an index joins. Files are mapped: pages that are not touched
-//! take no memory, and processes share the others.
+//! A model's weights, from one safetensors file or from several that an index joins. Files are mapped: pages that are
+//! not touched take no memory, and processes share the others.
 //!
-//! Names are brought to one form, so that the same architecture reads checkpoints saved with and without its outer module's name.
-//! A tensor that is missing, truncated or of another shape is an error that names file, tensor and shapes.
+//! Names are brought to one form, so that the same architecture reads checkpoints saved with and without its outer
+//! module's name. A tensor that is missing, truncated or of another shape is an error that names file, tensor and
+//! shapes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -54,9 +55,9 @@ impl Weights {
                 Error::new(ErrorKind::InvalidModel, format!("{} is damaged or incomplete: {why}", path.display()))
             };
             let file = File::open(path).map_err(|error| open_error(path, &error))?;
-            // SAFETY: if another process changed the mapped file in place, we would read other numbers, and if it truncated the
-            // file, a signal would end this process. Model files are replaced, not changed; every program that maps them relies on
-            // that. Only numbers are read, of which any bits are valid.
+            // SAFETY: if another process changed the mapped file in place, we would read other numbers, and if it
+            // truncated the file, a signal would end this process. Model files are replaced, not changed; every program
+            // that maps them relies on that. Only numbers are read, of which any bits are valid.
             let file = Arc::new(unsafe { Mmap::map(&file) }.map_err(|error| damaged(error.to_string()))?);
             let read = SafeTensors::deserialize(&file).map_err(|error| damaged(error.to_string()))?;
             for (name, view) in read.tensors() {

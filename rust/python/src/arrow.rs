@@ -1,6 +1,7 @@
 //! Tables in Arrow's format: rows in, read without copies through its C interface, and a table of answers out.
 //!
-//! No row is a Python object, so the rows are processed without Python's lock. The interface is [Arrow's PyCapsule one](https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
+//! No row is a Python object, so the rows are processed without Python's lock. The interface is
+//! [Arrow's PyCapsule one](https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html).
 
 mod cells;
 mod columns;

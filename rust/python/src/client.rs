@@ -1,7 +1,7 @@
 //! The client as a Python class. `pullquote.Client` and `pullquote.AsyncClient` wrap and document it.
 //!
-//! A call without `reply_to` waits, with Python's lock released. With it, the call returns a `PendingCall` at once and completes
-//! in that queue.
+//! A call without `reply_to` waits, with Python's lock released. With it, the call returns a `PendingCall` at once and
+//! completes in that queue.
 
 use std::sync::Arc;
 

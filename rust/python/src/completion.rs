@@ -1,7 +1,8 @@
-//! Calls that event loops await: started on the loop's thread, run on the engine's or the client's, and returned to the loop.
+//! Calls that event loops await: started on the loop's thread, run on the engine's or the client's, and returned to the
+//! loop.
 //!
-//! No thread waits for a call. A completed call goes into its loop's queue; if the queue was empty, the loop is woken once, and
-//! then takes everything that is there. One acquisition of Python's lock serves many calls.
+//! No thread waits for a call. A completed call goes into its loop's queue; if the queue was empty, the loop is woken
+//! once, and then takes everything that is there. One acquisition of Python's lock serves many calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

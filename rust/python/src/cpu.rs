@@ -19,8 +19,8 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 
 #[pymethods]
 impl CpuEncoder {
-    /// Starts the worker threads, which inherit the calling thread's affinity. Without `normalizes`, the vectors are those before
-    /// the normalization at the model's end.
+    /// Starts the worker threads, which inherit the calling thread's affinity. Without `normalizes`, the vectors are
+    /// those before the normalization at the model's end.
     #[new]
     #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true))]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]

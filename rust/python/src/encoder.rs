@@ -26,9 +26,9 @@ struct SharedTable {
     waker: OnceLock<Waker>,
 }
 
-// SAFETY: `EncoderTable` allows its functions to be called from any thread. Those that one thread at a time may call are called by
-// `ForeignEncoder`, whose methods take `&mut self`, except `release`, which the last owner calls. `spec` is read only while the
-// encoder is made.
+// SAFETY: `EncoderTable` allows its functions to be called from any thread. Those that one thread at a time may call
+// are called by `ForeignEncoder`, whose methods take `&mut self`, except `release`, which the last owner calls. `spec`
+// is read only while the encoder is made.
 unsafe impl Send for SharedTable {}
 // SAFETY: as above; any number of threads may call `run_batch`, during the other functions too.
 unsafe impl Sync for SharedTable {}
@@ -40,8 +40,8 @@ impl ForeignEncoder {
         let capsule = capsule.cast::<PyCapsule>().map_err(|_| refused("no PyCapsule"))?;
         let pointer = capsule.pointer_checked(Some(CAPSULE_NAME));
         let pointer = pointer.map_err(|_| refused(&format!("its name is not {CAPSULE_NAME:?}")))?.as_ptr();
-        // SAFETY: a capsule of this name holds a pointer to an `EncoderTable`, of any size, that begins with the size. It lives as
-        // long as the capsule, and this thread has the GIL, so no other takes it at the same time.
+        // SAFETY: a capsule of this name holds a pointer to an `EncoderTable`, of any size, that begins with the size.
+        // It lives as long as the capsule, and this thread has the GIL, so no other takes it at the same time.
         let size = unsafe { *pointer.cast::<usize>() };
         let needed = size_of::<EncoderTable>();
         if size < needed {
@@ -92,8 +92,8 @@ impl Encoder for ForeignEncoder {
 
     fn set_waker(&mut self, waker: Waker) {
         let context = std::ptr::from_ref::<Waker>(self.shared.waker.get_or_init(|| waker)).cast::<c_void>();
-        // SAFETY: `context` points to what `shared` keeps in its place until after the state's release, and `wake` reads it as
-        // the `Waker` it is, through a shared reference, which `Waker` (`Sync`) allows from any thread.
+        // SAFETY: `context` points to what `shared` keeps in its place until after the state's release, and `wake`
+        // reads it as the `Waker` it is, through a shared reference, which `Waker` (`Sync`) allows from any thread.
         unsafe { (self.shared.table.set_waker)(self.shared.table.state, wake, context) };
     }
 
@@ -173,8 +173,8 @@ impl Encoder for ForeignEncoder {
 
 impl Drop for SharedTable {
     fn drop(&mut self) {
-        // SAFETY: the state is ours since we set the capsule's to null, and this is its last owner. The waker is dropped after
-        // this, as `release` demands.
+        // SAFETY: the state is ours since we set the capsule's to null, and this is its last owner. The waker is
+        // dropped after this, as `release` demands.
         unsafe { (self.table.release)(self.table.state) };
     }
 }
@@ -189,8 +189,8 @@ struct RowReceiver<'call> {
 unsafe extern "C" fn receive_row(context: *mut c_void, index: usize, values: *const f32) {
     // SAFETY: `collect` above passes a `RowReceiver` and waits until the encoder is done with it.
     let receiver = unsafe { &mut *context.cast::<RowReceiver<'_>>() };
-    // SAFETY: `values` has `dimension` values, or as many as its batch had queries (see `EncoderTable`), for as long as this
-    // call lasts.
+    // SAFETY: `values` has `dimension` values, or as many as its batch had queries (see `EncoderTable`), for as long as
+    // this call lasts.
     let values = unsafe { std::slice::from_raw_parts(values, receiver.width) };
     (receiver.row)(index, values);
 }

@@ -17,7 +17,8 @@ use crate::results::{FinishedRequest, HighlightColumns};
 /// An engine that works only inside `step`.
 #[pyclass(frozen, extends = EngineHandle, module = "pullquote._native")]
 pub(crate) struct Engine {
-    /// Locked by one step at a time, and never by a thread that holds Python's lock: a step may take that to call an encoder.
+    /// Locked by one step at a time, and never by a thread that holds Python's lock: a step may take that to call an
+    /// encoder.
     steps: DropDetached<Mutex<Steps>>,
 }
 

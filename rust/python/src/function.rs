@@ -1,8 +1,9 @@
 //! An encoder that is a Python function.
 //!
-//! A function of token ids takes a batch as two arrays. A function of texts takes a list of strings: its tokens are bytes of UTF-8
-//! (`pullquote/_text_model/tokenizer.json`), so a row of ids is the bytes of its text. One thread runs one batch at a time, and
-//! holds Python's lock only while the function runs. With `threads="caller"`, `collect` calls the function.
+//! A function of token ids takes a batch as two arrays. A function of texts takes a list of strings: its tokens are
+//! bytes of UTF-8 (`pullquote/_text_model/tokenizer.json`), so a row of ids is the bytes of its text. One thread runs
+//! one batch at a time, and holds Python's lock only while the function runs. With `threads="caller"`, `collect` calls
+//! the function.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +23,8 @@ use crate::native_threads::NativeSection;
 
 /// Default bytes of a batch of texts.
 const BATCH_BYTES: usize = 64 * 1024;
-/// One batch at a time, so that rows that arrive meanwhile form a larger next batch. With a depth of two, 40 users of a large
-/// model had batches of 13 rows and 0.91 of its speed; with one, batches of 20 and its full speed.
+/// One batch at a time, so that rows that arrive meanwhile form a larger next batch. With a depth of two, 40 users of a
+/// large model had batches of 13 rows and 0.91 of its speed; with one, batches of 20 and its full speed.
 const DEPTH: usize = 1;
 /// The longest text in bytes; and the number of ids: 256 bytes, and the one before each row. As in `config.json`.
 const MAX_BYTES: usize = 1 << 20;
@@ -261,7 +262,8 @@ fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, share
     }
 }
 
-/// Writes the traceback of the function's own exception to the log of `pullquote serve`; without a server there is no log.
+/// Writes the traceback of the function's own exception to the log of `pullquote serve`; without a server there is no
+/// log.
 fn log_traceback(py: Python<'_>, error: &PyErr) {
     let Some(cause) = error.cause(py) else { return };
     let lines = || -> PyResult<Vec<String>> {

@@ -1,4 +1,5 @@
-//! Leaving Python: release the lock, run, check for Ctrl-C, map errors and panics. All long work of this crate runs through it.
+//! Leaving Python: release the lock, run, check for Ctrl-C, map errors and panics. All long work of this crate runs
+//! through it.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -23,7 +24,8 @@ pub(crate) fn leave_python<R: Send>(
     leave_python_reporting(py, timeout, None, work)
 }
 
-/// The same; on Python's main thread it also calls `report` with the windows and the encoded rows so far, every 50 ms or so.
+/// The same; on Python's main thread it also calls `report` with the windows and the encoded rows so far, every 50 ms
+/// or so.
 pub(crate) fn leave_python_reporting<R: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -70,8 +72,8 @@ pub(crate) fn leave_python_reporting<R: Send>(
     }
 }
 
-/// A value that is dropped without Python's lock: its drop may wait for threads that need the lock to end, for instance to
-/// complete a loop's last call.
+/// A value that is dropped without Python's lock: its drop may wait for threads that need the lock to end, for instance
+/// to complete a loop's last call.
 pub(crate) struct DropDetached<T: Send>(Option<T>);
 
 impl<T: Send> DropDetached<T> {

@@ -1,7 +1,7 @@
 //! `pullquote._native`: the Python face of `pullquote-core`.
 //!
-//! It checks arguments, converts them to Rust values, and does all long work without Python's lock (see `leave`). The public
-//! classes are in `python/pullquote`.
+//! It checks arguments, converts them to Rust values, and does all long work without Python's lock (see `leave`). The
+//! public classes are in `python/pullquote`.
 
 mod arrow;
 mod client;
@@ -39,9 +39,9 @@ use crate::failures::Failure;
 use crate::options::read_unit;
 use crate::results::span_array;
 
-/// Rust's memory comes from mimalloc. glibc gives each thread an arena, callers' threads come and go, and no other thread reuses
-/// what they freed: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by 2 %. Fewer arenas and
-/// trimming also help, but arenas are the host's to set, and a trim also scans the host's memory.
+/// Rust's memory comes from mimalloc. glibc gives each thread an arena, callers' threads come and go, and no other
+/// thread reuses what they freed: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by
+/// 2 %. Fewer arenas and trimming also help, but arenas are the host's to set, and a trim also scans the host's memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -101,7 +101,8 @@ fn parse_pieces(
     span_array(py, &spans)
 }
 
-/// The text of Markdown that a browser shows, as runs: text, start and end in the source in characters, and whether it is prose.
+/// The text of Markdown that a browser shows, as runs: text, start and end in the source in characters, and whether it
+/// is prose.
 #[pyfunction]
 fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<(String, usize, usize, bool)>> {
     let source = texts::one(markdown, "markdown")?;

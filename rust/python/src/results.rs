@@ -12,8 +12,8 @@ use pyo3::types::PyList;
 
 use crate::failures::raise;
 
-/// Declares a class like a frozen dataclass: read-only attributes, a constructor, `==`, `repr()` and pickling. With `from`, it is
-/// made of the core's struct with the same fields.
+/// Declares a class like a frozen dataclass: read-only attributes, a constructor, `==`, `repr()` and pickling. With
+/// `from`, it is made of the core's struct with the same fields.
 macro_rules! record {
     ($module:literal, from $core:ty, $(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)+ }) => {
         record! { $module, $(#[$meta])* $name { $($(#[$doc])* $field: $type,)+ } }
@@ -68,7 +68,8 @@ record! {
     "pullquote.engine",
     /// The work of a call, and where its time went: seconds of the caller's wall clock.
     ///
-    /// Devices also compute while the caller cuts and tokenizes, so `waiting` is only the time that the caller had nothing else to do.
+    /// Devices also compute while the caller cuts and tokenizes, so `waiting` is only the time that the caller had
+    /// nothing else to do.
     Work {
         /// Windows of all pages; with ``lexical_weight=0`` also their sentences.
         windows: usize,
@@ -122,7 +123,8 @@ record! {
         depth: usize,
         /// Current maximum tokens of a batch; it shrinks when memory runs out.
         batch_tokens: usize,
-        /// Whether its batches pad rows to a common length, which costs time: a GPU without variable-length attention does.
+        /// Whether its batches pad rows to a common length, which costs time: a GPU without variable-length attention
+        /// does.
         padded_rows: bool,
         /// Tokens submitted and not yet returned as vectors.
         outstanding_tokens: usize,
@@ -207,7 +209,8 @@ pub(crate) struct HighlightColumns {
     texts: Py<PyList>,
     formats: Vec<String>,
     work: Work,
-    /// From a server: for each highlight its text, the text before and after it, and its header, or `None` where the caller has the page.
+    /// From a server: for each highlight its text, the text before and after it, and its header, or `None` where the
+    /// caller has the page.
     pub(crate) passages: Option<Py<PyList>>,
     /// From a server: for each highlight its page's number and its rectangles, or `None` where it is not of a PDF.
     pub(crate) places: Option<Py<PyList>>,

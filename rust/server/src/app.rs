@@ -28,8 +28,8 @@ use crate::uploads::parser::Parser;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
-    /// If it says that vectors have unit length, [`Encoding`](crate::http::binary_body::Encoding) normalizes them: the encoder
-    /// was loaded without the normalization at the model's end.
+    /// If it says that vectors have unit length, [`Encoding`](crate::http::binary_body::Encoding) normalizes them: the
+    /// encoder was loaded without the normalization at the model's end.
     pub(crate) model: Model,
     pub(crate) admission: Admission,
     pub(crate) store: Store,

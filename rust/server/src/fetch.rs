@@ -1,10 +1,11 @@
 //! Fetching: pages by their addresses, with `--fetch`.
 //!
-//! Untrusted clients name the addresses. So a name is resolved once, every address that it has is checked ([`addresses`]), and the
-//! connection goes to one that was checked; an IP address in the URL itself is checked before, and all of that
-//! again after each redirect. No proxy of the environment is used, no connection is kept, and everything is bounded: bytes
-//! (decompressed), time, redirects, lookups and concurrent fetches. [`Unfetched`] says why a page
-//! cannot be fetched; the others are not affected. A page stays bytes ([`Fetched`]) until a thread that may compute reads it.
+//! Untrusted clients name the addresses. So a name is resolved once, every address that it has is checked
+//! ([`addresses`]), and the connection goes to one that was checked; an IP address in the URL itself is checked before,
+//! and all of that again after each redirect. No proxy of the environment is used, no connection is kept, and
+//! everything is bounded: bytes (decompressed), time, redirects, lookups and concurrent fetches. [`Unfetched`] says why
+//! a page cannot be fetched; the others are not affected. A page stays bytes ([`Fetched`]) until a thread that may
+//! compute reads it.
 
 mod addresses;
 mod charset;

@@ -1,7 +1,7 @@
 //! pullquote over HTTP.
 //!
-//! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Blocking threads
-//! compute; they never await, and stop when their client disconnects (`http::admission`).
+//! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Blocking
+//! threads compute; they never await, and stop when their client disconnects (`http::admission`).
 //!
 //! | folder | does |
 //! |---|---|
@@ -77,7 +77,8 @@ impl Server {
     /// Binds the address. From now on the first SIGTERM or SIGINT ends the server instead of the process.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the address cannot be bound, [`ErrorKind::Internal`] if no thread can be started.
+    /// [`ErrorKind::InvalidArgument`] if the address cannot be bound, [`ErrorKind::Internal`] if no thread can be
+    /// started.
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
         let log = http::log::start(&settings)?;

@@ -1,8 +1,8 @@
 //! The `OpenAPI` document of a server: every route with its requests, answers and errors.
 //!
-//! Schemas are those of the types that the routes read and write, so their doc comments are the document's descriptions.
-//! `operations` lists the routes, and `common.json` has what they share. `tests` compares the list with the router's routes;
-//! `tests/python/server/test_openapi.py` compares the document with what a server answers.
+//! Schemas are those of the types that the routes read and write, so their doc comments are the document's
+//! descriptions. `operations` lists the routes, and `common.json` has what they share. `tests` compares the list with
+//! the router's routes; `tests/python/server/test_openapi.py` compares the document with what a server answers.
 
 mod operations;
 mod schemas;

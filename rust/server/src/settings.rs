@@ -1,6 +1,7 @@
 //! Settings: everything that can be told to a server.
 //!
-//! `python/pullquote/_server.py` names each as an option of `pullquote serve`, gives its default and says what it does: only there.
+//! `python/pullquote/_server.py` names each as an option of `pullquote serve`, gives its default and says what it does:
+//! only there.
 
 use std::path::PathBuf;
 use std::time::Duration;

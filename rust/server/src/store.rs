@@ -1,7 +1,8 @@
 //! The store: documents that clients have sent before and name by an id.
 //!
-//! Documents are in memory, or in an `SQLite` file, where acknowledged documents survive a kill and a power failure. Both have limits
-//! of documents and bytes, and refuse documents beyond them. A document is removed only when a client deletes it.
+//! Documents are in memory, or in an `SQLite` file, where acknowledged documents survive a kill and a power failure.
+//! Both have limits of documents and bytes, and refuse documents beyond them. A document is removed only when a client
+//! deletes it.
 
 pub(crate) mod documents;
 mod file;

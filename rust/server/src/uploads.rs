@@ -1,7 +1,8 @@
 //! Uploaded files: PDFs, DOCX and EPUBs in a form, as `curl -F` and browsers send them.
 //!
-//! A damaged file may crash what parses it, or make it need all memory. So each file is read by a process of its own (`parser`),
-//! with limits; the program is `python/pullquote/_document_parser.py`, which `pullquote.documents` runs too.
+//! A damaged file may crash what parses it, or make it need all memory. So each file is read by a process of its own
+//! (`parser`), with limits; the program is `python/pullquote/_document_parser.py`, which `pullquote.documents` runs
+//! too.
 
 pub(crate) mod document;
 pub(crate) mod form;

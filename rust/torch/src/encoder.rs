@@ -1,7 +1,7 @@
 //! The encoder: its devices, and the device of each batch.
 //!
-//! Each batch is checked here, once, so that no id reads outside the embeddings: torch's CPU kernels would return an error then, and
-//! its CUDA kernels would end the whole context.
+//! Each batch is checked here, once, so that no id reads outside the embeddings: torch's CPU kernels would return an
+//! error then, and its CUDA kernels would end the whole context.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -32,7 +32,8 @@ const CPU_BATCH_TOKENS: usize = 512;
 const MIN_CUDA_BATCH_TOKENS: usize = 16_384;
 /// And at most: an urgent request waits for two such batches.
 const MAX_CUDA_BATCH_TOKENS: usize = 65_536;
-/// The work of a GPU's batch between those: a few milliseconds of a large GPU, several times what its thread needs to queue it.
+/// The work of a GPU's batch between those: a few milliseconds of a large GPU, several times what its thread needs to
+/// queue it.
 const CUDA_BATCH_FLOPS: u64 = 1_300_000_000_000;
 /// One batch runs on a GPU while the next is being queued.
 const CUDA_DEPTH: usize = 2;
@@ -120,8 +121,8 @@ impl TorchEncoder {
         })
     }
 
-    /// Loads a model onto `count` devices that run the code for GPUs on a CPU, for tests on machines without a GPU. `runtime` is
-    /// what they take for CUDA's, whose devices they number from 0.
+    /// Loads a model onto `count` devices that run the code for GPUs on a CPU, for tests on machines without a GPU.
+    /// `runtime` is what they take for CUDA's, whose devices they number from 0.
     pub fn load_cuda_path_on_cpu(
         directory: &Path,
         count: usize,
@@ -212,9 +213,9 @@ impl TorchEncoder {
         Ok(encoder)
     }
 
-    /// Runs the largest batch and a batch of one row on each GPU, all GPUs at once: so they load their kernels and libraries now,
-    /// torch's allocator takes its largest blocks first, and a GPU that cannot compute the model fails here. Where the largest batch
-    /// does not fit, its size is halved.
+    /// Runs the largest batch and a batch of one row on each GPU, all GPUs at once: so they load their kernels and
+    /// libraries now, torch's allocator takes its largest blocks first, and a GPU that cannot compute the model fails
+    /// here. Where the largest batch does not fit, its size is halved.
     fn warm_up(&mut self) -> Result<()> {
         let longest = self.spec.max_tokens;
         let gpus: Vec<usize> =
@@ -300,8 +301,9 @@ fn start_device(
     Ok((device, DeviceSpec { name: name.clone(), depth, workers, batch_tokens, padded_rows }))
 }
 
-/// Tokens of a GPU's batch: by the model's work, and at most what fits a quarter of the GPU's free memory. The rest is for padding,
-/// for fragments of torch's allocator, and for other programs. If a batch does not fit all the same, the scheduler halves it.
+/// Tokens of a GPU's batch: by the model's work, and at most what fits a quarter of the GPU's free memory. The rest is
+/// for padding, for fragments of torch's allocator, and for other programs. If a batch does not fit all the same, the
+/// scheduler halves it.
 fn gpu_batch_tokens(
     flops_per_token: Option<u64>,
     bytes_per_token: Option<u64>,

@@ -1,7 +1,7 @@
 //! torch's operators on one thread, without touching the host's settings.
 //!
-//! `at::set_num_threads` would also set MKL's number for the whole process, which belongs to the host. The settings here belong to
-//! the calling thread alone: `OpenMP`'s `nthreads-var` and MKL's local number.
+//! `at::set_num_threads` would also set MKL's number for the whole process, which belongs to the host. The settings
+//! here belong to the calling thread alone: `OpenMP`'s `nthreads-var` and MKL's local number.
 
 #[cfg(target_os = "linux")]
 mod libgomp {

@@ -1,7 +1,7 @@
 //! torch's CUDA library, `libtorch_cuda`, those that it needs, and the driver's.
 //!
-//! The linker leaves it out, since nothing here refers to it; so torch without CUDA works too. In Python torch has loaded it, and a
-//! Rust program loads it here.
+//! The linker leaves it out, since nothing here refers to it; so torch without CUDA works too. In Python torch has
+//! loaded it, and a Rust program loads it here.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{find, find_in_driver};
@@ -20,8 +20,8 @@ mod linux {
         fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     }
 
-    /// The address of a function of torch's CUDA library, or of one that it needs, whichever version that has; `None` where torch
-    /// has no CUDA.
+    /// The address of a function of torch's CUDA library, or of one that it needs, whichever version that has; `None`
+    /// where torch has no CUDA.
     pub(crate) fn find(name: &CStr) -> Option<*mut c_void> {
         static TORCH: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
         find_in(&TORCH, c"libtorch_cuda.so", name)

@@ -1,4 +1,5 @@
-//! The import law of `rust/core`: a room imports only rooms that stand before it in the flow, and files of a room form no circle.
+//! The import law of `rust/core`: a room imports only rooms that stand before it in the flow, and files of a room form
+//! no circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! What the compilers do not see: `unwrap` where a user can reach it, marks of unfinished work, errors no page explains.
+//! What the compilers do not see: `unwrap` where a user can reach it, marks of unfinished work, errors no page
+//! explains.
 
 use std::fs;
 use std::path::{Path, PathBuf};

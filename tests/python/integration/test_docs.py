@@ -176,14 +176,17 @@ def test_invariant_tests_exist() -> None:
         assert re.search(rf"\b(def|fn) {name}\b", source), f"{path}::{name}"
 
 
-@pytest.mark.parametrize("folder", ["core", "cpu", "torch", "server", "client"])
+@pytest.mark.parametrize(
+    "folder",
+    [*(f"rust/{crate}/src" for crate in ("core", "cpu", "torch", "server", "client", "python")), "python/pullquote"],
+)
 def test_architecture_lists_all_modules(folder: str) -> None:
-    heading = f"### `rust/{folder}/src`\n"
+    heading = f"### `{folder}`\n"
     section = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition(heading)[2].partition("\n#")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     modules = {code.rstrip("/") for cell in cells for code in CODE.findall(cell)}
-    there = {path.stem for path in (ROOT / "rust" / folder / "src").iterdir()} - {"lib"}
-    assert modules == there
+    there = {path.stem for path in (ROOT / folder).iterdir() if path.is_dir() or path.suffix in {".rs", ".py"}}
+    assert modules == there - {"lib", "__init__", "__main__", "__pycache__"}
 
 
 def first_cells(page: str, *, options: bool = False) -> set[str]:

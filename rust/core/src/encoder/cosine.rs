@@ -1,4 +1,5 @@
-//! Cosine similarity and unit length. They belong to the encoder because devices may compare rows with queries themselves.
+//! Cosine similarity and unit length. They belong to the encoder because devices may compare rows with queries
+//! themselves.
 
 /// The cosine of a query with each of the concatenated `vectors`; 0 for a zero vector.
 pub fn cosines(query: &[f32], vectors: &[f32]) -> Vec<f32> {

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to even),
-/// from -127 to 127. binary is one bit for each value, 1 where it is above 0; eight in a byte, the first in the highest bit.
-/// Numbers in JSON are always float32.
+/// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to
+/// even), from -127 to 127. binary is one bit for each value, 1 where it is above 0; eight in a byte, the first in the
+/// highest bit. Numbers in JSON are always float32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

@@ -1,8 +1,10 @@
-//! The cache that all programs share for models of the Hugging Face Hub, read without a library and without the network.
+//! The cache that all programs share for models of the Hugging Face Hub, read without a library and without the
+//! network.
 //!
-//! A model `org/name` is the folder `models--org--name`: `refs/<branch or tag>` has a commit's 40 hexadecimal digits, and
-//! `snapshots/<commit>` the files, mostly links into `blobs`. Newer versions of `huggingface_hub` write the hub's list of files to
-//! `trees/<commit>.json`, and an empty file in `.no_exist/<commit>` for a file that the hub does not have.
+//! A model `org/name` is the folder `models--org--name`: `refs/<branch or tag>` has a commit's 40 hexadecimal digits,
+//! and `snapshots/<commit>` the files, mostly links into `blobs`. Newer versions of `huggingface_hub` write the hub's
+//! list of files to `trees/<commit>.json`, and an empty file in `.no_exist/<commit>` for a file that the hub does not
+//! have.
 //!
 //! A snapshot has the files that some program requested, so this module says which files of a model pullquote needs.
 
@@ -59,12 +61,13 @@ pub struct CachedModel {
 pub struct Snapshot {
     /// 40 hexadecimal digits.
     pub commit: String,
-    /// Files that are needed, and missing or too short. `modules.json` is one of them if it is unknown whether the hub has it.
+    /// Files that are needed, and missing or too short. `modules.json` is one of them if it is unknown whether the hub
+    /// has it.
     pub missing: Vec<String>,
 }
 
-/// The files that a model needs, out of all `files` of its repository. `modules` is the content of `modules.json`, if there is one;
-/// without `weights`, what a host needs that encodes with a model of its own.
+/// The files that a model needs, out of all `files` of its repository. `modules` is the content of `modules.json`, if
+/// there is one; without `weights`, what a host needs that encodes with a model of its own.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidModel`] for a damaged `modules.json`.

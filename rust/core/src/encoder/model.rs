@@ -109,7 +109,8 @@ pub struct Model {
     pub vocabulary: Option<usize>,
     /// The longest row in token ids, special tokens included.
     pub max_tokens: usize,
-    /// Whether texts are in lower case before the tokenizer's own normalizer: `do_lower_case` of `sentence_bert_config.json`.
+    /// Whether texts are in lower case before the tokenizer's own normalizer: `do_lower_case` of
+    /// `sentence_bert_config.json`.
     pub lowercase: bool,
     /// From the module `Pooling`; the mean without `modules.json`. The vectors of several are concatenated.
     pub pooling: Vec<Pooling>,
@@ -209,7 +210,8 @@ impl Model {
     }
 }
 
-/// The settings of the module `Transformer`. Old versions of sentence-transformers named the file after the architecture.
+/// The settings of the module `Transformer`. Old versions of sentence-transformers named the file after the
+/// architecture.
 fn read_transformer_settings(directory: &Path) -> Result<Value> {
     for family in ["bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"] {
         let path = directory.join(format!("sentence_{family}_config.json"));
@@ -225,8 +227,8 @@ fn read_transformer_settings(directory: &Path) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// Without `modules.json`, refuses a model whose class says that its vectors are not embeddings: their mean would be computed, and
-/// mean nothing.
+/// Without `modules.json`, refuses a model whose class says that its vectors are not embeddings: their mean would be
+/// computed, and mean nothing.
 fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
     let classes = config.get("architectures").and_then(Value::as_array);
     let mut names = classes.into_iter().flatten().filter_map(Value::as_str);

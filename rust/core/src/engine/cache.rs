@@ -1,8 +1,8 @@
-//! The cache: parsed pages and the vectors of their windows, so that a second query on a page encodes only the query; and
-//! vectors of queries and titles, so that the same query is encoded once.
+//! The cache: parsed pages and the vectors of their windows, so that a second query on a page encodes only the query;
+//! and vectors of queries and titles, so that the same query is encoded once.
 //!
-//! The key is a hash of all that the entry depends on: the page's text and layout, and how it is cut; the token ids of a
-//! query, with its prompt and truncated. The hash is cryptographic, so that no page can be crafted to collide with
+//! The key is a hash of all that the entry depends on: the page's text and layout, and how it is cut; the token ids of
+//! a query, with its prompt and truncated. The hash is cryptographic, so that no page can be crafted to collide with
 //! another. Each engine has its own cache, for its model and dtype. The least recently used entries are evicted first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -35,8 +35,8 @@ const JOB_ROWS: usize = 4096;
 /// queries that go with every batch are larger than the vectors they save.
 const DIMENSIONS_PER_QUERY: usize = 8;
 
-/// Unfinished jobs of one call: one that is encoded, and one that is ready when it ends. With more the caller waits before
-/// it tokenizes on. Jobs take turns on the devices, so a later call waits for one batch of each of these.
+/// Unfinished jobs of one call: one that is encoded, and one that is ready when it ends. With more the caller waits
+/// before it tokenizes on. Jobs take turns on the devices, so a later call waits for one batch of each of these.
 pub(super) const JOBS_IN_FLIGHT: usize = 2;
 
 /// The scores of a call's pages against its queries.

@@ -120,8 +120,8 @@ impl Encoder for QueueEncoder {
 }
 
 impl Hosted {
-    /// A call of an engine that was made with a [`HostEncoder`], with at most `depth` batches at the host. The call starts
-    /// with the first [`Hosted::advance`].
+    /// A call of an engine that was made with a [`HostEncoder`], with at most `depth` batches at the host. The call
+    /// starts with the first [`Hosted::advance`].
     ///
     /// # Errors
     /// As [`Engine::highlights`] for invalid requests; [`ErrorKind::InvalidArgument`] for a depth of 0.

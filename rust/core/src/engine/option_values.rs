@@ -1,6 +1,7 @@
 //! Named values from Python or JSON, read into a struct by serde.
 //!
-//! An error names the option, its value and what would work; a wrong type and a value that is not allowed are different kinds.
+//! An error names the option, its value and what would work; a wrong type and a value that is not allowed are different
+//! kinds.
 
 use std::fmt;
 
@@ -146,7 +147,7 @@ impl fmt::Display for OptionError {
     }
 }
 
-/// Until [`Options`] knows the option's name and value, the message is the expected value.
+/// Until `OptionMap` knows the option's name and value, the message is the expected value.
 impl de::Error for OptionError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(ErrorKind::InvalidArgument, message.to_string())

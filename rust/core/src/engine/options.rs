@@ -1,5 +1,5 @@
-//! The options of a call: their one source. Python's signature, the command line, HTTP, `OpenAPI` and the documentation use the
-//! names, defaults, ranges and doc comments of [`Options`]; [`Options::json_schema`] has them all.
+//! The options of a call: their one source. Python's signature, the command line, HTTP, `OpenAPI` and the documentation
+//! use the names, defaults, ranges and doc comments of [`Options`]; [`Options::json_schema`] has them all.
 //!
 //! The engine takes them as its [`Question`], [`Pairing`] and [`Format`].
 
@@ -40,8 +40,8 @@ pub struct Options {
     pub unit: Unit,
     /// Format of the pages; `auto` detects it for each page.
     pub format: Format,
-    /// `all` compares each query with every page, `each` compares query i with page i; `auto` is `all`, and refuses several
-    /// queries with several pages.
+    /// `all` compares each query with every page, `each` compares query i with page i; `auto` is `all`, and refuses
+    /// several queries with several pages.
     pub pairing: PairingOption,
     /// Return one answer to all queries: each sentence has the relevance of the query that it answers best.
     pub fuse: bool,
@@ -69,14 +69,14 @@ pub struct Options {
     #[serde(deserialize_with = "optional_count")]
     #[schemars(range(min = 1))]
     pub max_total_highlights: Option<i64>,
-    /// Minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be empty. `auto`
-    /// leaves out what hardly answers it, and keeps 95 % of the answers.
+    /// Minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be empty.
+    /// `auto` leaves out what hardly answers it, and keeps 95 % of the answers.
     #[schemars(schema_with = "min_score_schema")]
     pub min_score: Option<MinScore>,
     /// `score` returns the best highlights first, `position` the order of the page.
     pub order: Order,
-    /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is `answer` when
-    /// pages share a limit, else `page`.
+    /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is
+    /// `answer` when pages share a limit, else `page`.
     pub dedupe: DedupeOption,
     /// Number of sentences to report before and after each highlight.
     #[schemars(range(min = 0))]
@@ -87,13 +87,14 @@ pub struct Options {
     pub allow_gaps: bool,
     /// Rank sentences and grow passages from them; otherwise return the best windows as they were cut.
     pub expand: bool,
-    /// Weight of words (BM25 and coverage) against meaning (cosine), from 0 to 1; `auto` is 0.5, more for scripts that the
-    /// model's tokenizer does not know, less if the pages have few of the query's words.
+    /// Weight of words (BM25 and coverage) against meaning (cosine), from 0 to 1; `auto` is 0.5, more for scripts that
+    /// the model's tokenizer does not know, less if the pages have few of the query's words.
     #[serde(deserialize_with = "weight", serialize_with = "weight_or_auto")]
     #[schemars(schema_with = "weight_schema")]
     pub lexical_weight: Option<f64>,
-    /// Share of the windows to encode: `full`, all; `auto`, those that could be among the best; `fast`, at most 64 for each page
-    /// beyond those that the words select; `instant`, none: passages come from words and from vectors of single tokens.
+    /// Share of the windows to encode: `full`, all; `auto`, those that could be among the best; `fast`, at most 64 for
+    /// each page beyond those that the words select; `instant`, none: passages come from words and from vectors of
+    /// single tokens.
     pub effort: Effort,
     /// Seconds after which the call fails; no limit by default.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -178,8 +179,8 @@ impl Options {
     /// Which query goes with which page.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value. Several queries and several pages need a `pairing`: equal numbers of
-    /// both may be a coincidence.
+    /// [`ErrorKind::InvalidArgument`] naming the value. Several queries and several pages need a `pairing`: equal
+    /// numbers of both may be a coincidence.
     pub fn pairing(&self, queries: usize, pages: usize) -> Result<Pairing> {
         match (self.pairing, self.fuse) {
             (PairingOption::Auto | PairingOption::All, true) => Ok(Pairing::Fused),
@@ -212,8 +213,8 @@ pub fn seconds(timeout: f64) -> Result<Duration> {
     Ok(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))
 }
 
-/// How JSON Schemas of our types are written: an enum is a list of its names, a description is one paragraph, and integers have
-/// the bounds of their type.
+/// How JSON Schemas of our types are written: an enum is a list of its names, a description is one paragraph, and
+/// integers have the bounds of their type.
 pub fn schema_settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with_transform(simplify)
 }

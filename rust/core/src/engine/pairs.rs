@@ -39,8 +39,8 @@ enum Group {
 }
 
 impl Engine {
-    /// Answers each pair as [`Engine::highlights`] of it alone would. Calls `emit` with ranges of pairs in order, until all
-    /// pairs are covered: each with the answers of all pairs in the range, or with the error of a single pair.
+    /// Answers each pair as [`Engine::highlights`] of it alone would. Calls `emit` with ranges of pairs in order, until
+    /// all pairs are covered: each with the answers of all pairs in the range, or with the error of a single pair.
     ///
     /// # Errors
     /// Errors of `emit` and of [`Call::check`], and errors that end the whole call. Errors of a pair go to `emit`.

@@ -84,7 +84,8 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     Ok(answers)
 }
 
-/// The scale of the model's cosines: from its configuration, or measured in its first call. Not part of any call's work.
+/// The scale of the model's cosines: from its configuration, or measured in its first call. Not part of any call's
+/// work.
 async fn cosine_scale(context: &mut CallContext<'_, '_>) -> Result<CosineScale> {
     if let Some(scale) = context.engine.cosine_scale.get() {
         return Ok(*scale);

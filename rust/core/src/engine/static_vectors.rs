@@ -1,7 +1,7 @@
 //! The static vectors of an engine's model: read from disk, or made from the model and kept there.
 //!
-//! The file is in the model's folder, or in the user's cache if the model's folder is read-only. It begins with a hash of all
-//! that the vectors depend on, so that one of another model is never used.
+//! The file is in the model's folder, or in the user's cache if the model's folder is read-only. It begins with a hash
+//! of all that the vectors depend on, so that one of another model is never used.
 
 use std::env;
 use std::fs;
@@ -88,8 +88,8 @@ impl StaticVectorsFile {
 }
 
 impl Engine {
-    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors cost less
-    /// than they save.
+    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
+    /// cost less than they save.
     pub(super) fn shortlist(&self, request: &Request, question: &Question) -> Option<usize> {
         let applies = question.effort == Effort::Auto
             && question.lexical_weight.uses_terms()
@@ -103,8 +103,8 @@ impl Engine {
         (all > pages).then_some(pages)
     }
 
-    /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is not part of
-    /// any call's work.
+    /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is not part
+    /// of any call's work.
     pub(super) async fn static_vectors(&self, context: &CallContext<'_, '_>) -> Result<Arc<StaticVectors>> {
         if let Some(vectors) = self.static_vectors.get() {
             return Ok(Arc::clone(vectors));

@@ -81,7 +81,8 @@ impl Steps {
         self.requests.len()
     }
 
-    /// Runs one round. Returns at once if no request can continue and no device is busy, else after a batch or [`MAX_WAIT`].
+    /// Runs one round. Returns at once if no request can continue and no device is busy, else after a batch or
+    /// [`MAX_WAIT`].
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]. A request's own error is in its [`Finished`].

@@ -51,7 +51,7 @@ impl Engine {
         self.map_sources(sources, call, |source| self.tokens.row_of(*source, role, options))
     }
 
-    /// Tokenizes texts, each into the windows of [`Tokens::window_rows`].
+    /// Tokenizes texts, each into the windows of [`crate::tokens::Tokens::window_rows`].
     pub fn window_rows(
         &self,
         texts: &[&str],

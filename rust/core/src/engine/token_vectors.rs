@@ -1,8 +1,8 @@
 //! Vectors of tokens, before pooling.
 //!
-//! The scheduler has one vector for each row, so a caller computes these on its own thread, in batches of a device's size.
-//! At most as many callers compute at the same time as the encoder has workers; the others wait for a turn. Between batches,
-//! a call notices its deadline and that it was stopped.
+//! The scheduler has one vector for each row, so a caller computes these on its own thread, in batches of a device's
+//! size. At most as many callers compute at the same time as the encoder has workers; the others wait for a turn.
+//! Between batches, a call notices its deadline and that it was stopped.
 
 use std::sync::PoisonError;
 
@@ -34,8 +34,8 @@ impl Engine {
         self.token_vectors.as_ref().map(|vectors| vectors.encoder.width)
     }
 
-    /// The vectors of the last layer for all ids of [`Self::rows`], before pooling and the modules after it: concatenated
-    /// float32 `[ids, token_width]`. Computes on the calling thread.
+    /// The vectors of the last layer for all ids of [`Self::rows`], before pooling and the modules after it:
+    /// concatenated float32 `[ids, token_width]`. Computes on the calling thread.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] without [`Self::token_width`]; errors of the encoder and of [`Call::check`].

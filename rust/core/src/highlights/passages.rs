@@ -1,10 +1,10 @@
 //! Chooses passages: runs of units over all pages of an answer.
 //!
 //! All units of all pages are visited once, the one that most probably answers the query first, so that a budget shared
-//! by pages goes to the best of all. With `top_k`, a passage is the run around its seed with the most relevance above a threshold. With
-//! only a budget, the best units that fit are taken, and neighbours join. Windows are taken as they are. Units of a
-//! group (a table row, a list item with its introduction) stay together, and near-duplicates of better passages are
-//! dropped.
+//! by pages goes to the best of all. With `top_k`, a passage is the run around its seed with the most relevance above a
+//! threshold. With only a budget, the best units that fit are taken, and neighbours join. Windows are taken as they
+//! are. Units of a group (a table row, a list item with its introduction) stay together, and near-duplicates of better
+//! passages are dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -223,8 +223,8 @@ impl<'page> PageSelection<'page> {
         if max.fits(self.length(group)) { group.clone() } else { unit..unit + 1 }
     }
 
-    /// The run around a seed whose other units have the most relevance above the threshold, and whose ends reach it. The seed's
-    /// group alone if no run gains anything. At most `max_units`, except for a longer group.
+    /// The run around a seed whose other units have the most relevance above the threshold, and whose ends reach it.
+    /// The seed's group alone if no run gains anything. At most `max_units`, except for a longer group.
     fn expand(&self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
         let group = self.group(seed, max_group);
         let threshold = MIN_SHARE_OF_SEED * self.ranked.scores.relevance[seed];

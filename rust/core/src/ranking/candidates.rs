@@ -1,19 +1,21 @@
 //! Candidates: which windows of a page are encoded for a query.
 //!
 //! Words cost next to nothing; vectors cost nearly everything. So every window's cosine is predicted from its words
-//! ([`super::prediction`]). The first round encodes the windows around the units that are best by that, and a small sample
-//! of the others, which corrects the prediction for this page and query. The second round encodes the windows that would
-//! be among the best passages if their cosines were [`DEVIATIONS`] above the corrected prediction. All others count as
-//! predicted. The scale of cosines comes from the same windows for every effort, but for pages that have a preview only.
+//! ([`super::prediction`]). The first round encodes the windows around the units that are best by that, and a small
+//! sample of the others, which corrects the prediction for this page and query. The second round encodes the windows
+//! that would be among the best passages if their cosines were [`DEVIATIONS`] above the corrected prediction. All
+//! others count as predicted. The scale of cosines comes from the same windows for every effort, but for pages that
+//! have a preview only.
 //!
-//! Where several pages compete, most of them say nothing about the query. So the first round begins with a preview of each
-//! page, a few of its windows. If one of the pages seems to answer, those that seem far behind it get no more of the round.
+//! Where several pages compete, most of them say nothing about the query. So the first round begins with a preview of
+//! each page, a few of its windows. If one of the pages seems to answer, those that seem far behind it get no more of
+//! the round.
 //!
 //! This is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds and a bound that is likely instead of
-//! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound wider; on
-//! a page without any of the query's words the first round is evenly spread. No page is searched for passages below
-//! `min_score`, and one of several not for passages whose score would be low and far below the best one's of the others. The
-//! selection depends on the call only, so neither the cache nor concurrent calls change an answer.
+//! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound
+//! wider; on a page without any of the query's words the first round is evenly spread. No page is searched for passages
+//! below `min_score`, and one of several not for passages whose score would be low and far below the best one's of the
+//! others. The selection depends on the call only, so neither the cache nor concurrent calls change an answer.
 //! `bench/notes/encoding_less.md` has the trials of the constants.
 
 use schemars::JsonSchema;
@@ -115,7 +117,8 @@ fn middles(all: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |part| (2 * part + 1) * all / (2 * parts))
 }
 
-/// At most `count` windows around the units that are best by prediction, sorted; evenly spread ones if nothing predicts.
+/// At most `count` windows around the units that are best by prediction, sorted; evenly spread ones if nothing
+/// predicts.
 fn predicted_candidates(evidence: &PageEvidence, count: usize) -> Vec<usize> {
     if !evidence.has_query_terms() {
         return middles(evidence.parsed.windows.len(), count).collect();
@@ -146,8 +149,8 @@ pub(crate) fn first_round(query: &mut QueryEvidence, limits: &CandidateLimits) {
     }
 }
 
-/// Selects the rest of the first round for each page that may answer, from the scores of the previews: for all pages if no
-/// page seems to answer, else for those whose logit may come near the best one's. Returns whether there is any.
+/// Selects the rest of the first round for each page that may answer, from the scores of the previews: for all pages if
+/// no page seems to answer, else for those whose logit may come near the best one's. Returns whether there is any.
 pub(crate) fn complete_first_round(query: &mut QueryEvidence, limits: &CandidateLimits) -> bool {
     let best = query.best_logit();
     let least = if best < logit(PREVIEW_ANSWERED) { f32::NEG_INFINITY } else { best - MAX_BEHIND_BEST_LOGIT };

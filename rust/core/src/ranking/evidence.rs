@@ -143,8 +143,8 @@ impl<'page, 'text> QueryEvidence<'page, 'text> {
         Self { query, pages }
     }
 
-    /// Leaves only the listed pages to be searched, as in a call of their own: they are compared with one another, by words and
-    /// not by static vectors. The others get no passages.
+    /// Leaves only the listed pages to be searched, as in a call of their own: they are compared with one another, by
+    /// words and not by static vectors. The others get no passages.
     pub(crate) fn keep_pages(&mut self, is_listed: &[bool]) {
         for (evidence, is_listed) in self.pages.iter_mut().zip(is_listed) {
             evidence.is_listed = *is_listed;
@@ -338,8 +338,8 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         (0..self.lexical.len()).filter(|seed| never.binary_search(seed).is_err())
     }
 
-    /// The relevance of each seed, before [`scale_units`], from z-scores of all windows' cosines, and of all units' if they
-    /// are encoded.
+    /// The relevance of each seed, before [`scale_units`], from z-scores of all windows' cosines, and of all units' if
+    /// they are encoded.
     pub(crate) fn join(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
         let semantic = if self.expands {
             // A unit in no window (a step longer than the window) counts as the mean.
@@ -530,7 +530,8 @@ impl<'page, 'text> PageEvidence<'page, 'text> {
         }
     }
 
-    /// The best cosine and the best BM25 of the windows around a seed. The cosine includes the unit's own, if it is encoded.
+    /// The best cosine and the best BM25 of the windows around a seed. The cosine includes the unit's own, if it is
+    /// encoded.
     pub(crate) fn best_scores(&self, seed: usize) -> (f32, f32) {
         let around = self.windows_around(seed);
         let best = |values: &mut dyn Iterator<Item = f32>| values.reduce(f32::max);

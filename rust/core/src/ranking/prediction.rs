@@ -1,8 +1,8 @@
 //! Prediction: the cosines of windows that are not encoded, from their words.
 //!
 //! Cosines correlate with BM25. The line was fitted on `MiniLM`'s cosines of 888 questions with the windows of their
-//! pages; other models' cosines are brought to its scale ([`CosineScale`]). A page's own level is corrected from a sample of
-//! its windows. `bench/notes/encoding_less.md` has the trial.
+//! pages; other models' cosines are brought to its scale ([`CosineScale`]). A page's own level is corrected from a
+//! sample of its windows. `bench/notes/encoding_less.md` has the trial.
 
 use super::probability::CosineScale;
 
@@ -12,8 +12,9 @@ const WITHOUT_WORDS: f32 = 0.18;
 const OF_BM25: f32 = 0.07;
 /// More of BM25 adds nothing.
 const MAX_BM25: f32 = 6.0;
-/// The same with static vectors: without words and with a mean of 0, what 1 of the mean adds, and what a deviation of BM25
-/// adds. Fitted on the differences between the windows of 400 questions' English pages, where the residual is 0.086.
+/// The same with static vectors: without words and with a mean of 0, what 1 of the mean adds, and what a deviation of
+/// BM25 adds. Fitted on the differences between the windows of 400 questions' English pages, where the residual is
+/// 0.086.
 const WITHOUT_MEAN: f32 = -0.11;
 const OF_MEAN: f32 = 4.2;
 const OF_BM25_WITH_MEAN: f32 = 0.047;
@@ -35,8 +36,8 @@ pub(crate) struct Correction {
     pub(crate) deviation: f64,
 }
 
-/// The predicted cosine of each of `windows` windows, from z-scores of their BM25, which are empty where words do not count,
-/// and from the means of static vectors' cosines, which are empty without such vectors.
+/// The predicted cosine of each of `windows` windows, from z-scores of their BM25, which are empty where words do not
+/// count, and from the means of static vectors' cosines, which are empty without such vectors.
 pub(crate) fn predict(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
     let predict = |window: usize| {
         let z = bm25.get(window).copied().unwrap_or(0.0).min(MAX_BM25);

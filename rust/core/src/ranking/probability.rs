@@ -5,10 +5,10 @@
 //! cosine as it is, and from the share of the query's words in the passage, each weighed by how rare it is in the
 //! language.
 //!
-//! Three logistic regressions were fitted on pages that answer a question, on other pages, and on the same pages without
-//! the answer: for cosine and words together, and for each alone. The lexical weight interpolates between them. Cosines
-//! are on `MiniLM`'s scale; those of other models are brought to it ([`CosineScale`]). `bench/calibration.py` measures and
-//! fits all of this.
+//! Three logistic regressions were fitted on pages that answer a question, on other pages, and on the same pages
+//! without the answer: for cosine and words together, and for each alone. The lexical weight interpolates between them.
+//! Cosines are on `MiniLM`'s scale; those of other models are brought to it ([`CosineScale`]). `bench/calibration.py`
+//! measures and fits all of this.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -26,8 +26,9 @@ pub const ANSWERED: f32 = 0.2;
 /// questions are right more often, and those of longer ones as often.
 const ORDER_WEIGHT: f32 = 0.5;
 
-/// Weight of the cosine in the order of passages, in addition to that in the logit, where the query has few words: coverage
-/// has few values then, and cannot tell passages apart. Weights of 8 to 18 find as much. For longer queries it loses hits.
+/// Weight of the cosine in the order of passages, in addition to that in the logit, where the query has few words:
+/// coverage has few values then, and cannot tell passages apart. Weights of 8 to 18 find as much. For longer queries it
+/// loses hits.
 const MEANING_WEIGHT: f32 = 12.0;
 
 /// Queries of at most the first number of words get the full weight, and those of at least the second none.
@@ -51,8 +52,8 @@ const NUMBER_QUESTIONS: [&str; 8] = [
     "cand, de cand, in ce an, la ce ora, cate, cati, cata, de cate, cat de, cat timp, cat costa",
 ];
 
-/// Numbers as words, without accents: English, German and Dutch, then Romance languages. Words that mean something else in English,
-/// such as due, are left out.
+/// Numbers as words, without accents: English, German and Dutch, then Romance languages. Words that mean something else
+/// in English, such as due, are left out.
 const NUMBER_WORDS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty \
     hundred thousand million millions billion half once twice none zero \
     zwei drei vier funf sechs sieben acht neun zehn zwolf hundert tausend millionen halb einmal zweimal keine \
@@ -107,7 +108,8 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// For a page with this number of characters per token, which tells how well the model's tokenizer knows its language.
+    /// For a page with this number of characters per token, which tells how well the model's tokenizer knows its
+    /// language.
     pub(crate) fn new(lexical_weight: LexicalWeight, characters_per_token: f32, model: CosineScale) -> Self {
         Self {
             words: lexical_weight.share_of_words(characters_per_token),
@@ -138,8 +140,8 @@ impl Calibration {
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
-    /// The logit where cosines are only predicted ([`super::Effort::Instant`]), from the mean cosine of the words around the
-    /// seed instead: predictions depend on the other windows of the page.
+    /// The logit where cosines are only predicted ([`super::Effort::Instant`]), from the mean cosine of the words
+    /// around the seed instead: predictions depend on the other windows of the page.
     pub(crate) fn predicted_logit(self, mean: f32, coverage: f32, lacks_number: bool) -> f32 {
         let logit = 5.1 * self.model.to_minilm(mean) + 7.8 * coverage - 5.3;
         if lacks_number { logit - LACKS_NUMBER } else { logit }

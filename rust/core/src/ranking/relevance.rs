@@ -10,9 +10,9 @@
 //! relevance = ((1 - lexical_weight) * semantic + lexical_weight * lexical) / 1.4
 //! ```
 //!
-//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). The heading of a
-//! section adds what it covers and the sentence does not, and more of it in the order of passages. Relevance compares the
-//! windows of one call; [`super::probability`] tells how good they are.
+//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). The heading
+//! of a section adds what it covers and the sentence does not, and more of it in the order of passages. Relevance
+//! compares the windows of one call; [`super::probability`] tells how good they are.
 //! docs/decisions/0001-passages-and-relevance.md has the trials of the constants.
 
 use std::ops::Range;
@@ -90,7 +90,8 @@ const SENTENCE_WEIGHT: f32 = 8.0;
 const PARAGRAPH_WEIGHT: f32 = 2.0;
 /// Weight of what the heading of its section covers and the sentence does not.
 const HEADING_WEIGHT: f32 = 2.0;
-/// Weight of the same in the order of passages alone: as much again in the relevance by which they grow makes them longer.
+/// Weight of the same in the order of passages alone: as much again in the relevance by which they grow makes them
+/// longer.
 const HEADING_ORDER_WEIGHT: f32 = 6.0;
 /// The relevance of the best sentences spreads wider than that of the best windows, by this factor.
 pub const UNIT_SPREAD: f32 = 1.4;

@@ -1,7 +1,7 @@
 //! The shortlist: which pages of a large call are encoded at all, if they compete for one limit.
 //!
-//! Of a thousand pages, most cannot get a part of the answer. So static vectors and words rank all of them first, as with
-//! [`super::Effort::Instant`]. The best are searched as in any call; the others give no passages.
+//! Of a thousand pages, most cannot get a part of the answer. So static vectors and words rank all of them first, as
+//! with [`super::Effort::Instant`]. The best are searched as in any call; the others give no passages.
 
 use super::evidence::{PageEvidence, QueryEvidence};
 

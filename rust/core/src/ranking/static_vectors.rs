@@ -1,10 +1,10 @@
 //! Static vectors: one for each token of the vocabulary, made once from the model itself. They predict the cosine of a
 //! window from its tokens, at a thousandth of the cost of encoding it.
 //!
-//! A token's vector is that of a text with this token alone. A text's cosine with the query is predicted from the mean of
-//! its tokens' cosines, where frequent tokens count less (Arora, Liang and Ma 2017, "A Simple but Tough-to-Beat Baseline for
-//! Sentence Embeddings"). Over 1,429 questions of 20 sets of pages, this orders an English page's windows with a rank
-//! correlation of 0.58 to 0.78 to the model's own cosines.
+//! A token's vector is that of a text with this token alone. A text's cosine with the query is predicted from the mean
+//! of its tokens' cosines, where frequent tokens count less (Arora, Liang and Ma 2017, "A Simple but Tough-to-Beat
+//! Baseline for Sentence Embeddings"). Over 1,429 questions of 20 sets of pages, this orders an English page's windows
+//! with a rank correlation of 0.58 to 0.78 to the model's own cosines.
 
 use std::ops::Range;
 

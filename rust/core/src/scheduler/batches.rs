@@ -148,8 +148,8 @@ impl<R> Batches<R> {
         budget.even(self.waiting_rows, self.waiting_tokens, in_flight, workers)
     }
 
-    /// Replaces `batch` and `targets` with the device's next batch, sorted by length, and where its rows belong. Returns
-    /// the devices that failed on these rows before; `None` where no rows wait for this device.
+    /// Replaces `batch` and `targets` with the device's next batch, sorted by length, and where its rows belong.
+    /// Returns the devices that failed on these rows before; `None` where no rows wait for this device.
     pub(crate) fn next_batch(
         &mut self,
         device: usize,
@@ -231,7 +231,8 @@ impl<R> Batches<R> {
             if active.waiting.is_empty() {
                 self.queue.pop();
             } else {
-                // The batch is full. The job whose turn it was goes to the back; one that only filled up the batch stays.
+                // The batch is full. The job whose turn it was goes to the back; one that only filled up the batch
+                // stays.
                 if Some(id) == first {
                     self.queue.rotate();
                 }
@@ -346,7 +347,8 @@ impl<R> Batches<R> {
 fn write_row(vectors: &mut Vec<f32>, row: usize, rows: usize, values: &[f32]) {
     let (start, size) = (row * values.len(), rows * values.len());
     if vectors.capacity() == 0 {
-        // In order, memory need not be zeroed at all; out of order, the system's zeroed pages are cheaper than our writes.
+        // In order, memory need not be zeroed at all; out of order, the system's zeroed pages are cheaper than our
+        // writes.
         *vectors = if row == 0 { Vec::with_capacity(size) } else { vec![0.0; size] };
     }
     if start == vectors.len() {

@@ -80,8 +80,9 @@ impl Scheduler {
 }
 
 impl WaitingCaller<'_> {
-    /// Runs a round if no other caller does, then at most one batch, and skips both once `is_done`. Without work it parks for
-    /// at most `timeout`, and then runs a round anyway. For an encoder without notifications the round waits in `collect`.
+    /// Runs a round if no other caller does, then at most one batch, and skips both once `is_done`. Without work it
+    /// parks for at most `timeout`, and then runs a round anyway. For an encoder without notifications the round waits
+    /// in `collect`.
     pub(crate) fn drive(&self, is_done: &dyn Fn() -> bool, timeout: Duration) {
         let Drive::Callers(callers) = &self.scheduler.drive else { return };
         let inbox = &*self.scheduler.inbox;

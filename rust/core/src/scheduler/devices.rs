@@ -216,14 +216,15 @@ impl Devices {
         self.stats.set_backoff(index, true);
     }
 
-    /// Whether the device finished nothing for `timeout` with a batch submitted at `since`, while another one is healthy.
+    /// Whether the device finished nothing for `timeout` with a batch submitted at `since`, while another one is
+    /// healthy.
     pub(crate) fn is_stalled(&self, index: usize, since: Instant, timeout: Duration, now: Instant) -> bool {
         let is_healthy = |(other, device): (usize, &Device)| other != index && device.backoff.is_none();
         self.all[index].busy_with(since, now) >= timeout && self.all.iter().enumerate().any(is_healthy)
     }
 
-    /// The time for which the device has computed its oldest batch, submitted at `since`, and the expected time for that
-    /// batch: zero while the device's speed is unknown.
+    /// The time for which the device has computed its oldest batch, submitted at `since`, and the expected time for
+    /// that batch: zero while the device's speed is unknown.
     pub(crate) fn progress(&self, index: usize, since: Instant, tokens: usize, now: Instant) -> (Duration, Duration) {
         let device = &self.all[index];
         #[expect(clippy::cast_precision_loss, reason = "tokens of a batch")]
@@ -247,7 +248,8 @@ impl Devices {
         }
     }
 
-    /// Ends a backoff whose rows failed on another device too. After a failed probe the backoff stays: the probe had other rows.
+    /// Ends a backoff whose rows failed on another device too. After a failed probe the backoff stays: the probe had
+    /// other rows.
     pub(crate) fn clear_failure(&mut self, index: usize) {
         let device = &mut self.all[index];
         if device.abandoned == 0 && device.backoff.is_some_and(|backoff| backoff.delay == INITIAL_BACKOFF) {
@@ -265,8 +267,8 @@ impl Devices {
 }
 
 impl Device {
-    /// The time for which the device has computed the batch submitted at `since`: its batches run one after another, so this
-    /// one began when it was submitted or when the batch before it finished.
+    /// The time for which the device has computed the batch submitted at `since`: its batches run one after another, so
+    /// this one began when it was submitted or when the batch before it finished.
     fn busy_with(&self, since: Instant, now: Instant) -> Duration {
         now.saturating_duration_since(self.last_finished.map_or(since, |finished| finished.max(since)))
     }

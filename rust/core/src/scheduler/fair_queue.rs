@@ -1,6 +1,7 @@
 //! A fair priority queue: the most urgent item first, and among equals the one that has waited longest.
 //!
-//! Every [`FAIR_EVERY`]th turn goes to the item that has waited longest of all, whatever its priority, so that none starves.
+//! Every [`FAIR_EVERY`]th turn goes to the item that has waited longest of all, whatever its priority, so that none
+//! starves.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,8 +33,8 @@ impl<T> FairQueue<T> {
         self.waiting.entry(priority).or_default().push_back((self.arrivals, item));
     }
 
-    /// Starts a turn and fixes its priority: until the next turn, items of that priority come first, then all others, the
-    /// most urgent first.
+    /// Starts a turn and fixes its priority: until the next turn, items of that priority come first, then all others,
+    /// the most urgent first.
     pub fn begin_turn(&mut self) {
         self.turns += 1;
         self.fair_priority = if self.turns.is_multiple_of(FAIR_EVERY) {

@@ -373,7 +373,8 @@ impl Round {
         }
     }
 
-    /// Handles a failed batch: retries its rows where that can help; otherwise their jobs fail, or each is retried alone.
+    /// Handles a failed batch: retries its rows where that can help; otherwise their jobs fail, or each is retried
+    /// alone.
     fn fail(&mut self, device: usize, batch: SubmittedBatch, error: &Error) {
         let SubmittedBatch { destinations, tokens, mut failed_devices } = batch;
         let targets = &destinations.targets;
@@ -384,7 +385,8 @@ impl Round {
             return;
         }
         failed_devices.push(device);
-        // An `Encoder` error on two devices blames the rows. A broken device says nothing about them, however many break.
+        // An `Encoder` error on two devices blames the rows. A broken device says nothing about them, however many
+        // break.
         let may_retry = error.kind() != ErrorKind::Encoder || failed_devices.len() < 2;
         if may_retry && failed_devices.len() < self.devices.len() {
             self.devices.on_failure(device, error, error.kind() != ErrorKind::OutOfMemory, Instant::now());

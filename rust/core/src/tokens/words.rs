@@ -32,7 +32,8 @@ pub(super) struct WordIds<'page> {
 #[derive(Clone)]
 struct Word {
     ids: Range<u32>,
-    /// The characters of known tokens, white space not counted. `None` if the tokenizer has to count them and has not yet.
+    /// The characters of known tokens, white space not counted. `None` if the tokenizer has to count them and has not
+    /// yet.
     characters: Option<usize>,
 }
 
@@ -155,7 +156,8 @@ impl<'page> WordIds<'page> {
         Ok(Word { ids: start..index(self.ids.len()), characters: is_one_to_one.then_some(characters) })
     }
 
-    /// Fills `normalized`, and says whether each character remained one. `None` if the word has to go through the tokenizer.
+    /// Fills `normalized`, and says whether each character remained one. `None` if the word has to go through the
+    /// tokenizer.
     fn normalize(&mut self, word: &str) -> Option<bool> {
         self.normalized.clear();
         let mut is_one_to_one = true;

@@ -1,4 +1,5 @@
-//! x86-64: AVX2 with FMA, and AVX-512, each with and without dot products of bytes; AVX-512 also with those of bfloat16.
+//! x86-64: AVX2 with FMA, and AVX-512, each with and without dot products of bytes; AVX-512 also with those of
+//! bfloat16.
 
 use std::arch::x86_64::*;
 
@@ -8,8 +9,8 @@ use super::{Bf16, ByteProduct, Simd, Task, Tile};
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2<const VNNI: bool>(());
 
-/// AVX-512 F, BW, VL and DQ: Skylake-X and later. `VNNI` adds dot products of bytes: Cascade Lake, Zen 4 and later; `BF16`
-/// those of bfloat16: Cooper Lake, Zen 4 and later.
+/// AVX-512 F, BW, VL and DQ: Skylake-X and later. `VNNI` adds dot products of bytes: Cascade Lake, Zen 4 and later;
+/// `BF16` those of bfloat16: Cooper Lake, Zen 4 and later.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512<const VNNI: bool, const BF16: bool>(());
 

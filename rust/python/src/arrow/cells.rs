@@ -1,7 +1,7 @@
 //! The texts of a column, without copies, in each of Arrow's string layouts.
 //!
-//! Arrow's C interface promises UTF-8, growing offsets, and views within their buffers, but nothing verifies that. So this reads
-//! bytes, checks each range, and leaves UTF-8 to the caller.
+//! Arrow's C interface promises UTF-8, growing offsets, and views within their buffers, but nothing verifies that. So
+//! this reads bytes, checks each range, and leaves UTF-8 to the caller.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ fn by_offsets<Offset: OffsetSizeTrait>(column: &GenericStringArray<Offset>) -> V
     (0..column.len()).map(cell).collect()
 }
 
-/// A view is four 32-bit words: the length, then up to 12 bytes of text; or the length, a prefix, a buffer's index, and an offset.
+/// A view is four 32-bit words: the length, then up to 12 bytes of text; or the length, a prefix, a buffer's index, and
+/// an offset.
 const INLINE: usize = 12;
 
 fn by_views(column: &StringViewArray) -> Vec<Cell<'_>> {

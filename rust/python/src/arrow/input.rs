@@ -29,8 +29,8 @@ impl Input {
         if let Some(method) = table.getattr_opt("__arrow_c_stream__")? {
             let capsule = method.call0()?;
             let stream = pointer::<FFI_ArrowArrayStream>(&capsule, STREAM)?;
-            // SAFETY: a capsule of this name holds a stream (the PyCapsule interface), which lives as long as the capsule. This
-            // leaves an empty stream there, so it is released once.
+            // SAFETY: a capsule of this name holds a stream (the PyCapsule interface), which lives as long as the
+            // capsule. This leaves an empty stream there, so it is released once.
             return Ok(Self::Stream(unsafe { FFI_ArrowArrayStream::from_raw(stream) }));
         }
         if let Some(method) = table.getattr_opt("__arrow_c_array__")? {

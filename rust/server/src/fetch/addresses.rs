@@ -1,7 +1,7 @@
 //! Addresses: which are public, and which are in the server's own network.
 //!
-//! The tables are IANA's registries of special-purpose addresses (RFC 6890 and what followed it). The standard library has
-//! this as `IpAddr::is_global`, which is not stable.
+//! The tables are IANA's registries of special-purpose addresses (RFC 6890 and what followed it). The standard library
+//! has this as `IpAddr::is_global`, which is not stable.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

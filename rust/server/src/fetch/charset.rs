@@ -1,8 +1,9 @@
 //! Charset: from the bytes of a page to Unicode, as browsers do it.
 //!
-//! A byte order mark has precedence over the server's header, and that over the page's own declaration in its first 1,024 bytes
-//! (<https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding>). Without any of them, it is
-//! UTF-8 if it can be, or else what the detector of Firefox takes it for. What is wrong in the bytes becomes U+FFFD.
+//! A byte order mark has precedence over the server's header, and that over the page's own declaration in its first
+//! 1,024 bytes (<https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding>). Without any
+//! of them, it is UTF-8 if it can be, or else what the detector of Firefox takes it for. What is wrong in the bytes
+//! becomes U+FFFD.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};

@@ -24,8 +24,8 @@ pub enum FetchedPage {
 /// Fetches a page.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for an address that is private or not of the web, [`ErrorKind::Unavailable`] if its server
-/// does not return it, [`ErrorKind::LimitExceeded`] and [`ErrorKind::DeadlineExceeded`] beyond the limits, and
+/// [`ErrorKind::InvalidArgument`] for an address that is private or not of the web, [`ErrorKind::Unavailable`] if its
+/// server does not return it, [`ErrorKind::LimitExceeded`] and [`ErrorKind::DeadlineExceeded`] beyond the limits, and
 /// [`ErrorKind::InvalidText`] if it is neither text nor a PDF, DOCX or EPUB.
 pub fn fetch_page(address: &str, limits: FetchLimits, call: &Call) -> Result<FetchedPage> {
     let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));

@@ -1,8 +1,8 @@
 //! The rest of a request's body after an early answer: a full queue, a wrong path, a deadline.
 //!
-//! Over HTTP/1.1, hyper closes a connection after an answer if the request's body was not read to its end. A client that does not
-//! know sends its next request there and loses it. So the server reads a small rest and ignores it. If the rest is larger or
-//! does not come, the answer says `connection: close`.
+//! Over HTTP/1.1, hyper closes a connection after an answer if the request's body was not read to its end. A client
+//! that does not know sends its next request there and loses it. So the server reads a small rest and ignores it. If
+//! the rest is larger or does not come, the answer says `connection: close`.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

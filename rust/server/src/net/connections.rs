@@ -1,8 +1,8 @@
 //! Connections: accepted up to a limit, each served until either side ends it or the server stops.
 //!
-//! hyper speaks HTTP/2 with clients that start with it, and HTTP/1.1 with all others. A connection over the limit gets 503. A
-//! server that stops accepts what the system has accepted for it, answers the requests in progress, and closes each connection.
-//! A new connection still has a moment for its first request.
+//! hyper speaks HTTP/2 with clients that start with it, and HTTP/1.1 with all others. A connection over the limit gets
+//! 503. A server that stops accepts what the system has accepted for it, answers the requests in progress, and closes
+//! each connection. A new connection still has a moment for its first request.
 
 use std::error::Error;
 use std::io;

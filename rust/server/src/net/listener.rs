@@ -1,7 +1,7 @@
 //! Listeners: an address, a Unix socket or a socket of systemd, and the connections accepted there.
 //!
-//! The file of a Unix socket gets its permissions before anyone can connect to it, and is removed when the server ends. A new
-//! server takes over the file of a killed one, but never one that answers or another kind of file.
+//! The file of a Unix socket gets its permissions before anyone can connect to it, and is removed when the server ends.
+//! A new server takes over the file of a killed one, but never one that answers or another kind of file.
 
 use std::fmt;
 use std::io;
@@ -18,8 +18,8 @@ use tokio_util::either::Either;
 
 use crate::settings::Settings;
 
-/// Connections that the system keeps until they are accepted; Linux takes at most `net.core.somaxconn`. std's 128 are too few for
-/// a thousand clients that connect at once: each of the others waits a second until its system asks again.
+/// Connections that the system keeps until they are accepted; Linux takes at most `net.core.somaxconn`. std's 128 are
+/// too few for a thousand clients that connect at once: each of the others waits a second until its system asks again.
 const BACKLOG: i32 = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Timeouts that hyper lacks: a connection without a request, and an answer over HTTP/2 that its client does not read.
 //!
-//! Over HTTP/1.1 hyper bounds the time between requests, and a blocked write shows a client that does not read. Over HTTP/2,
-//! flow control stops hyper before a write blocks. So hyper gets a body in parts, each when the client's window allows it, and a
-//! timer runs until hyper fetches the next one.
+//! Over HTTP/1.1 hyper bounds the time between requests, and a blocked write shows a client that does not read. Over
+//! HTTP/2, flow control stops hyper before a write blocks. So hyper gets a body in parts, each when the client's window
+//! allows it, and a timer runs until hyper fetches the next one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

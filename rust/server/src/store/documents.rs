@@ -21,8 +21,8 @@ const FIELD: &str = "documents";
 
 const NOTHING: &str = "a document needs a text, or the id of one that is stored";
 
-/// Pages: texts, or objects with a text or the id of a stored document; or the ids of stored documents. At most `{max_documents}`,
-/// of at most `{max_document_bytes}` bytes each.
+/// Pages: texts, or objects with a text or the id of a stored document; or the ids of stored documents. At most
+/// `{max_documents}`, of at most `{max_document_bytes}` bytes each.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum Documents {

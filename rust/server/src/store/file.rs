@@ -1,9 +1,9 @@
 //! Documents in an `SQLite` file.
 //!
-//! A write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and the index
-//! of words is in the same file and transaction. So nothing that was acknowledged is lost if the process or the machine is killed at
-//! any moment. One process has the file at a time. Documents that arrive while others are written share the next transaction, and
-//! its flush to the disk.
+//! A write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and
+//! the index of words is in the same file and transaction. So nothing that was acknowledged is lost if the process or
+//! the machine is killed at any moment. One process has the file at a time. Documents that arrive while others are
+//! written share the next transaction, and its flush to the disk.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -63,8 +63,8 @@ struct Open {
     size: Size,
 }
 
-/// Fails if the file is another program's, or if another process has it. Says so sooner than [`FileStore::open`] if it comes before
-/// the model is loaded.
+/// Fails if the file is another program's, or if another process has it. Says so sooner than [`FileStore::open`] if it
+/// comes before the model is loaded.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`], with the path.

@@ -1,6 +1,8 @@
-//! The index of the words of stored documents: a table of `SQLite`'s FTS5, next to a table `documents` with the same row numbers.
+//! The index of the words of stored documents: a table of `SQLite`'s FTS5, next to a table `documents` with the same
+//! row numbers.
 //!
-//! FTS5 finds words between spaces and punctuation, so that words of scripts without spaces are separated first. It stems English.
+//! FTS5 finds words between spaces and punctuation, so that words of scripts without spaces are separated first. It
+//! stems English.
 
 use std::fmt::Write;
 

@@ -63,8 +63,8 @@ impl ParsedUpload {
 }
 
 impl Rectangle {
-    /// Whether a character's box continues this line, to the right or to the left: its middle is at the line's height, and it
-    /// is near.
+    /// Whether a character's box continues this line, to the right or to the left: its middle is at the line's height,
+    /// and it is near.
     fn continues_with(&self, next: &Self) -> bool {
         let middle = f32::midpoint(next.bottom, next.top);
         let near = 2.0 * (self.top - self.bottom);

@@ -1,8 +1,8 @@
 //! The parser: runs a process for each uploaded PDF, DOCX or EPUB, and keeps what it read.
 //!
-//! A process gets the file on standard input, below a line of settings, and answers on standard output: a line of JSON, then
-//! bytes. It ends at the request's deadline, and when the client disconnects. Recently read documents stay in memory,
-//! so that a second question about the same file needs no process.
+//! A process gets the file on standard input, below a line of settings, and answers on standard output: a line of JSON,
+//! then bytes. It ends at the request's deadline, and when the client disconnects. Recently read documents stay in
+//! memory, so that a second question about the same file needs no process.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};

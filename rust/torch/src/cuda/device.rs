@@ -1,11 +1,12 @@
 //! A GPU as a device.
 //!
-//! Each GPU has one thread ([`super::launcher`]) and one stream: batches are queued one after the other, and several GPUs are fed at
-//! the same time. `submit` hands a copy of the batch to that thread. Each batch ends with an event, which the scheduler polls
-//! without waiting; a GPU cannot notify it (see `needs_polling` in `EncoderSpec`). An event also reports the GPU's errors.
+//! Each GPU has one thread ([`super::launcher`]) and one stream: batches are queued one after the other, and several
+//! GPUs are fed at the same time. `submit` hands a copy of the batch to that thread. Each batch ends with an event,
+//! which the scheduler polls without waiting; a GPU cannot notify it (see `needs_polling` in `EncoderSpec`). An event
+//! also reports the GPU's errors.
 //!
-//! An error that breaks CUDA on one GPU marks that GPU as lost. Its memory stays allocated, since the GPU may never say that it is
-//! done with it, and batches there fail at once, so that the scheduler computes them elsewhere.
+//! An error that breaks CUDA on one GPU marks that GPU as lost. Its memory stays allocated, since the GPU may never say
+//! that it is done with it, and batches there fail at once, so that the scheduler computes them elsewhere.
 //!
 //! The network decides which device it is. The tests run all of this on a CPU, with a runtime library of their own.
 
@@ -58,8 +59,8 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Starts the thread of a network's GPU; a row has at most `max_tokens`. `index` is the number that CUDA gives the GPU. With
-    /// `graphs`, the thread captures CUDA graphs.
+    /// Starts the thread of a network's GPU; a row has at most `max_tokens`. `index` is the number that CUDA gives the
+    /// GPU. With `graphs`, the thread captures CUDA graphs.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if there is no thread, or the GPU cannot be used.
@@ -219,8 +220,8 @@ impl CudaDevice {
         }
     }
 
-    /// Waits for a batch, passes its rows to `receive`, and returns its times. Without a profile, the time between launching and
-    /// collecting counts as computing.
+    /// Waits for a batch, passes its rows to `receive`, and returns its times. Without a profile, the time between
+    /// launching and collecting counts as computing.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`] where the GPU has no memory for it, [`ErrorKind::Device`] if the GPU failed,
@@ -279,8 +280,8 @@ impl Drop for CudaDevice {
         while !is_lost && Instant::now() < deadline && !slots.iter().all(Slot::is_idle) {
             sleep(POLL_INTERVAL);
         }
-        // On a thread of their own: freeing makes a context on the thread's current GPU, and the calling thread's may be another. If
-        // there is no thread, the memory stays allocated.
+        // On a thread of their own: freeing makes a context on the thread's current GPU, and the calling thread's may
+        // be another. If there is no thread, the memory stays allocated.
         let slots = ManuallyDrop::new(slots);
         let (runtime, index) = (self.runtime, self.index);
         let free = move || {

@@ -1,13 +1,14 @@
 //! CUDA graphs: a batch's kernels, recorded once and queued again by a single call.
 //!
-//! A graph repeats its kernels with the same sizes and addresses. So a batch is padded to one of few [`RaggedShape`]s and copied to
-//! the graph's inputs, and its rows are read from the graph's output. Inputs and output are tensors of the graph. What the kernels
-//! need in between comes from a pool of torch's allocator that only the captures of one device use ([`CaptureMemory`]): no other
-//! work gets that memory while the pool lives. All graphs of a device may share it, because the device's thread queues them on one
-//! stream, and nothing in the pool is read after its graph has ended.
+//! A graph repeats its kernels with the same sizes and addresses. So a batch is padded to one of few [`RaggedShape`]s
+//! and copied to the graph's inputs, and its rows are read from the graph's output. Inputs and output are tensors of
+//! the graph. What the kernels need in between comes from a pool of torch's allocator that only the captures of one
+//! device use ([`CaptureMemory`]): no other work gets that memory while the pool lives. All graphs of a device may
+//! share it, because the device's thread queues them on one stream, and nothing in the pool is read after its graph has
+//! ended.
 //!
-//! A shape is captured when it comes for the second time. The first rows of a graph are compared with those of the same batch
-//! without a graph, which callers get. After an error, or if rows differ, the device stops using graphs.
+//! A shape is captured when it comes for the second time. The first rows of a graph are compared with those of the same
+//! batch without a graph, which callers get. After an error, or if rows differ, the device stops using graphs.
 //!
 //! Nothing of this has run on a GPU. The tests replay kernels on a CPU, through a runtime library of their own.
 
@@ -42,8 +43,8 @@ const LONGEST: [usize; 4] = [64, 128, 256, 512];
 /// The most work of padding tokens: what a large GPU computes in the time that a graph saves, by estimate.
 const PADDING_FLOPS: u64 = 260_000_000_000;
 
-/// The largest difference between values with and without a graph, as a part of the largest value: several times what rounding in
-/// bfloat16 does. Rows of other texts differ by more.
+/// The largest difference between values with and without a graph, as a part of the largest value: several times what
+/// rounding in bfloat16 does. Rows of other texts differ by more.
 const TOLERANCE: f64 = 1.0 / 32.0;
 
 /// How long a device waits for its graphs to end before it leaks them.
@@ -55,13 +56,15 @@ pub type Kernels = Arc<Mutex<dyn FnMut() -> TorchResult<()> + Send>>;
 
 /// Where the memory of captured kernels comes from, on one GPU.
 pub trait CaptureMemory: Send {
-    /// Calls `capture` while torch's allocations on this thread come from this memory, and torch queues on the capture's stream.
+    /// Calls `capture` while torch's allocations on this thread come from this memory, and torch queues on the
+    /// capture's stream.
     ///
     /// # Errors
     /// The reason, as a sentence. `capture` may have been called.
     fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> Result<(), String>;
 
-    /// Gives the memory back to torch's allocator. No graph that uses it is left, nor running. Dropping leaks it instead.
+    /// Gives the memory back to torch's allocator. No graph that uses it is left, nor running. Dropping leaks it
+    /// instead.
     fn release(self: Box<Self>);
 }
 
@@ -141,8 +144,8 @@ impl Graphs {
         new_reference(&graph.output)
     }
 
-    /// Captures the shape of a batch that was computed without a graph, if the shape came before. `rows` is what it gave. Waits for
-    /// the GPU.
+    /// Captures the shape of a batch that was computed without a graph, if the shape came before. `rows` is what it
+    /// gave. Waits for the GPU.
     pub(super) fn see(
         &mut self,
         batch: &Batch,
@@ -244,8 +247,8 @@ fn no_graph() -> TchError {
     TchError::Kind("no graph of this shape".to_owned())
 }
 
-/// The first shape that a batch fits with at most this number of padding tokens; `None` where there is none. The padding's rows are
-/// no longer than the model's.
+/// The first shape that a batch fits with at most this number of padding tokens; `None` where there is none. The
+/// padding's rows are no longer than the model's.
 pub fn bucket(batch: &Batch, max_tokens: usize, max_padding: usize) -> Option<RaggedShape> {
     let filled = batch.ids.len();
     let longest = batch.lengths.iter().copied().max()? as usize;

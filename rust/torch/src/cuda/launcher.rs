@@ -1,7 +1,7 @@
 //! The thread of a GPU: it queues the kernels of one batch after the other, and waits for none.
 //!
-//! It is a thread of pullquote's own, so its current GPU, stream, autocast, gradients and OpenMP threads are torch's defaults,
-//! whatever the caller's thread has set.
+//! It is a thread of pullquote's own, so its current GPU, stream, autocast, gradients and OpenMP threads are torch's
+//! defaults, whatever the caller's thread has set.
 
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,7 +150,8 @@ impl Launcher {
                 }
             }
             match self.queue_in_layout(slot, Layout::Ragged) {
-                // Only the dispatcher's calls fail so, and they give no reason; torch's own errors say that padding would fail too.
+                // Only the dispatcher's calls fail so, and they give no reason; torch's own errors say that padding
+                // would fail too.
                 Err(TchError::Kind(_)) if self.free_memory().is_ok() => {}
                 queued => return queued,
             }

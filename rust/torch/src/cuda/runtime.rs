@@ -1,11 +1,12 @@
 //! CUDA's runtime library: the copy that torch has loaded.
 //!
-//! torch's own pinned memory and tch's lack of events would make one broken GPU the whole process's problem: freeing pinned memory
-//! on a broken GPU throws in a destructor, which ends the process, and torch's allocator of pinned memory asks the events of all
-//! GPUs before it gives memory to any. So batches travel through memory and events that are ours, by functions of the
-//! runtime. Each returns its error, and an error of one GPU stays there.
+//! torch's own pinned memory and tch's lack of events would make one broken GPU the whole process's problem: freeing
+//! pinned memory on a broken GPU throws in a destructor, which ends the process, and torch's allocator of pinned memory
+//! asks the events of all GPUs before it gives memory to any. So batches travel through memory and events that are
+//! ours, by functions of the runtime. Each returns its error, and an error of one GPU stays there.
 //!
-//! [`crate::torch_cuda`] finds them, in the runtime that torch's CUDA library needs. The tests bring functions of their own.
+//! [`crate::torch_cuda`] finds them, in the runtime that torch's CUDA library needs. The tests bring functions of their
+//! own.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,8 +74,8 @@ impl Runtime {
     #[expect(clippy::missing_transmute_annotations, reason = "the fields have the types")]
     fn load() -> Option<Self> {
         use std::mem::transmute;
-        // The runtime's function makes a context on the calling thread's current GPU, half a gigabyte on one that may not even be
-        // used; the driver's takes no context, and the same events and returns the same codes.
+        // The runtime's function makes a context on the calling thread's current GPU, half a gigabyte on one that may
+        // not even be used; the driver's takes no context, and the same events and returns the same codes.
         let event_query = find_in_driver(c"cuEventQuery").or_else(|| find(c"cudaEventQuery"))?;
         // SAFETY: the types are those of CUDA's headers since version 12, which torch 2.11 needs.
         unsafe {
@@ -108,7 +109,8 @@ impl Runtime {
         self.check(unsafe { (self.set_device)(c_int::try_from(device).unwrap_or(c_int::MAX)) })
     }
 
-    /// Free bytes of the current GPU's memory. After an error that breaks a GPU for the process, this fails as all calls do.
+    /// Free bytes of the current GPU's memory. After an error that breaks a GPU for the process, this fails as all
+    /// calls do.
     pub fn free_memory(&self) -> Result<u64, CudaError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both places can be written to.
@@ -181,7 +183,8 @@ impl PinnedMemory {
 
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
-        // SAFETY: `host_alloc` gave it, and it is freed once. If the GPU is broken, this fails, and the memory stays allocated.
+        // SAFETY: `host_alloc` gave it, and it is freed once. If the GPU is broken, this fails, and the memory stays
+        // allocated.
         if unsafe { (self.runtime.free_host)(self.address.as_ptr().cast()) } != 0 {
             self.runtime.clear_error();
         }
@@ -208,15 +211,15 @@ impl Event {
         Ok(Self { runtime, event })
     }
 
-    /// Records the event after everything that torch has queued on the current GPU. Threads that change nothing queue on the default
-    /// stream, as torch does.
+    /// Records the event after everything that torch has queued on the current GPU. Threads that change nothing queue
+    /// on the default stream, as torch does.
     pub fn record(&self) -> Result<(), CudaError> {
         // SAFETY: the event is alive, and null is the default stream.
         self.runtime.check(unsafe { (self.runtime.event_record)(self.event.as_ptr(), null_mut()) })
     }
 
-    /// Whether the GPU has reached it. Never waits, and any thread may call it, whatever its current GPU; an event that was not
-    /// recorded is done.
+    /// Whether the GPU has reached it. Never waits, and any thread may call it, whatever its current GPU; an event that
+    /// was not recorded is done.
     pub fn is_done(&self) -> Result<bool, CudaError> {
         // SAFETY: the event is alive.
         let code = unsafe { (self.runtime.event_query)(self.event.as_ptr()) };
@@ -229,8 +232,8 @@ impl Event {
     }
 }
 
-/// A stream of our own, on which graphs are captured. It is never destroyed: torch keeps a workspace of cuBLAS for each stream, by
-/// its address, and another stream at that address would take it.
+/// A stream of our own, on which graphs are captured. It is never destroyed: torch keeps a workspace of cuBLAS for each
+/// stream, by its address, and another stream at that address would take it.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureStream {
     runtime: &'static Runtime,

@@ -1,10 +1,11 @@
 //! The host memory of a batch on its way to a GPU and back.
 //!
-//! It is pinned, so that the GPU copies it by itself, and it is reused once the GPU has reached the batch's event. Shapes come
-//! in few sizes, so torch's allocator finds the blocks of earlier batches. In the padded layout, rows are as long as the longest
-//! one, up to a multiple of 8, and their number is a [`row_bucket`]. In the ragged layout, the number of tokens is a
-//! [`token_bucket`]: rows of padding tokens follow the batch's own, none longer than the longest, so that every token has a row;
-//! empty rows fill the number of rows to a [`row_bucket`]. Rows that are not the batch's are not copied back.
+//! It is pinned, so that the GPU copies it by itself, and it is reused once the GPU has reached the batch's event.
+//! Shapes come in few sizes, so torch's allocator finds the blocks of earlier batches. In the padded layout, rows are
+//! as long as the longest one, up to a multiple of 8, and their number is a [`row_bucket`]. In the ragged layout, the
+//! number of tokens is a [`token_bucket`]: rows of padding tokens follow the batch's own, none longer than the longest,
+//! so that every token has a row; empty rows fill the number of rows to a [`row_bucket`]. Rows that are not the batch's
+//! are not copied back.
 
 use std::marker::PhantomData;
 
@@ -27,8 +28,8 @@ const TOKEN_COUNT_MULTIPLE: usize = 16;
 #[derive(Debug)]
 pub struct Staging {
     ragged: PinnedBuffer<i32>,
-    /// As `ragged`, for a CUDA graph. Not the same memory, here and below, because a batch may be written again in another layout
-    /// while its copy is still on its way.
+    /// As `ragged`, for a CUDA graph. Not the same memory, here and below, because a batch may be written again in
+    /// another layout while its copy is still on its way.
     bucketed: PinnedBuffer<i32>,
     /// Ids and lengths.
     padded: PinnedBuffer<i32>,
@@ -64,7 +65,8 @@ pub fn row_bucket(rows: usize) -> usize {
     rows.next_multiple_of(step)
 }
 
-/// The number of tokens that a ragged batch of `tokens` is padded to: at most a sixteenth or 15 more, and one of few sizes.
+/// The number of tokens that a ragged batch of `tokens` is padded to: at most a sixteenth or 15 more, and one of few
+/// sizes.
 pub fn token_bucket(tokens: usize) -> usize {
     let step = (tokens.next_power_of_two() / 32).max(TOKEN_COUNT_MULTIPLE);
     tokens.next_multiple_of(step)
@@ -229,8 +231,8 @@ impl<Value: Element> PinnedBuffer<Value> {
             self.capacity = capacity;
         }
         let memory = self.memory.as_ref().ok_or_else(no_memory)?;
-        // SAFETY: the memory is ours alone, aligned to a page, initialized, and has at least `count` values, which are plain
-        // numbers. The GPU is done with it.
+        // SAFETY: the memory is ours alone, aligned to a page, initialized, and has at least `count` values, which are
+        // plain numbers. The GPU is done with it.
         Ok(unsafe { std::slice::from_raw_parts_mut(memory.address().cast(), count) })
     }
 

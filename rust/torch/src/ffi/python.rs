@@ -1,5 +1,5 @@
-//! The Python module: loads an encoder and returns its table of C functions in a `PyCapsule`, and gives it memory for CUDA graphs,
-//! which torch offers in Python only.
+//! The Python module: loads an encoder and returns its table of C functions in a `PyCapsule`, and gives it memory for
+//! CUDA graphs, which torch offers in Python only.
 
 use pullquote_core::encoder::abi::{CAPSULE_NAME, EncoderTable};
 use pullquote_core::error::Error;
@@ -67,8 +67,8 @@ const GRAPHS: CaptureSupport = CaptureSupport { memory, warn };
 struct PythonMemory(Py<PyAny>);
 
 impl CaptureMemory for PythonMemory {
-    /// Keeps the GIL, so that no other Python thread synchronizes the GPU or empties torch's cache: CUDA and torch refuse both
-    /// during a capture.
+    /// Keeps the GIL, so that no other Python thread synchronizes the GPU or empties torch's cache: CUDA and torch
+    /// refuse both during a capture.
     fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> Result<(), String> {
         with_python(|py| {
             let capturing = self.0.bind(py).call_method0("capturing")?;

@@ -1,7 +1,7 @@
 //! The encoder as a table of C functions.
 //!
-//! Nothing may unwind into C: each function catches panics, and turns them into error codes like other errors. A host that takes
-//! the table out of its capsule sets `state` to null; a capsule that still has a state releases it.
+//! Nothing may unwind into C: each function catches panics, and turns them into error codes like other errors. A host
+//! that takes the table out of its capsule sets `state` to null; a capsule that still has a state releases it.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,8 +84,8 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
 /// # Safety
 /// `state` must come from [`encoder_table`], and not be released before the call that uses this returns.
 unsafe fn handle<'call>(state: *mut c_void) -> &'call Handle {
-    // SAFETY: `encoder_table` made it from a box of this type, and no exclusive reference to it exists before `release`; the
-    // caller promises the rest.
+    // SAFETY: `encoder_table` made it from a box of this type, and no exclusive reference to it exists before
+    // `release`; the caller promises the rest.
     unsafe { &*state.cast::<Handle>() }
 }
 
@@ -113,8 +113,8 @@ unsafe extern "C" fn set_waker(
     let context = WakerContext(context);
     let set = |exclusive: &mut Exclusive| {
         exclusive.encoder.set_waker(Arc::new(move || {
-            // SAFETY: `EncoderTable::set_waker` demands that this may be called from any thread until `release` returns;
-            // after that no worker is left to call it.
+            // SAFETY: `EncoderTable::set_waker` demands that this may be called from any thread until `release`
+            // returns; after that no worker is left to call it.
             unsafe { wake(context.pointer()) };
         }));
         Ok(())
@@ -183,8 +183,8 @@ unsafe extern "C" fn collect(
 ) -> i32 {
     let collect = |exclusive: &mut Exclusive| {
         exclusive.encoder.collect(Ticket(ticket), &mut |index, values| {
-            // SAFETY: `EncoderTable::collect` demands a function that takes what `values` has: `dimension` values, or as many
-            // as the batch had queries.
+            // SAFETY: `EncoderTable::collect` demands a function that takes what `values` has: `dimension` values, or
+            // as many as the batch had queries.
             unsafe { row(context, index, values.as_ptr()) };
         })
     };

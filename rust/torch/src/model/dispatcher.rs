@@ -1,9 +1,9 @@
 //! Operators that tch has no functions for, called by name: torch's dispatcher, through the C interface of
 //! `torch/csrc/stable/c/shim.h`. So no C++ is compiled for them, and no C++ exception reaches Rust.
 //!
-//! Arguments and results are 64-bit `StableIValue`s, as in `torch/csrc/stable/stableivalue_conversions.h`. Numbers and booleans are
-//! their own bits. A tensor is a pointer to an `at::Tensor` that the receiver owns. An optional is null, or a pointer to another
-//! `StableIValue` on C++'s heap that the receiver frees.
+//! Arguments and results are 64-bit `StableIValue`s, as in `torch/csrc/stable/stableivalue_conversions.h`. Numbers and
+//! booleans are their own bits. A tensor is a pointer to an `at::Tensor` that the receiver owns. An optional is null,
+//! or a pointer to another `StableIValue` on C++'s heap that the receiver frees.
 //!
 //! torch writes the reason of a failure to stderr; the interface says only that a call failed.
 
@@ -68,8 +68,8 @@ pub(crate) fn new_reference(tensor: &Tensor) -> TorchResult<Tensor> {
     shim::new_reference(tensor)
 }
 
-/// `gelu(input · transposed + bias)`, the activation in the product's epilogue; `None` where this torch cannot. tch has a function
-/// for it, but that computes `ReLU`.
+/// `gelu(input · transposed + bias)`, the activation in the product's epilogue; `None` where this torch cannot. tch has
+/// a function for it, but that computes `ReLU`.
 pub(super) fn linear_gelu(input: &Tensor, transposed: &Tensor, bias: &Tensor) -> Option<Tensor> {
     shim::linear_gelu(input, transposed, bias)
 }
@@ -92,7 +92,8 @@ mod shim {
     /// torch 2.11.0, as `TORCH_ABI_VERSION` encodes it: the version whose conventions we follow.
     const TORCH_ABI_VERSION: u64 = (2 << 56) | (11 << 48);
 
-    /// `aoti_torch_cpu__addmm_activation` in `torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h`, and the same for CUDA.
+    /// `aoti_torch_cpu__addmm_activation` in `torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h`, and the same for
+    /// CUDA.
     type AddmmActivation = unsafe extern "C" fn(
         bias: *mut c_void,
         left: *mut c_void,
@@ -120,8 +121,8 @@ mod shim {
             abi_version: u64,
         ) -> Status;
         fn aoti_torch_new_tensor_handle(tensor: *mut c_void, reference: *mut *mut c_void) -> Status;
-        // C++'s `operator new(size_t, const std::nothrow_t &)` and its `std::nothrow`: torch frees optionals by `delete`, and
-        // 2.11 has no function that makes one. Null where there is no memory.
+        // C++'s `operator new(size_t, const std::nothrow_t &)` and its `std::nothrow`: torch frees optionals by
+        // `delete`, and 2.11 has no function that makes one. Null where there is no memory.
         #[link_name = "_ZnwmRKSt9nothrow_t"]
         fn new(bytes: usize, nothrow: *const u8) -> *mut StableIValue;
         #[link_name = "_ZSt7nothrow"]
@@ -143,8 +144,8 @@ mod shim {
                 Argument::Optional(Some(value)) => on_heap(to_stable_ivalue(value))?,
             };
         }
-        // SAFETY: the stack has as many arguments as the schema, of its types, as the caller promises, and room for the results;
-        // strings end in NUL. The dispatcher takes ownership of the arguments.
+        // SAFETY: the stack has as many arguments as the schema, of its types, as the caller promises, and room for the
+        // results; strings end in NUL. The dispatcher takes ownership of the arguments.
         let status =
             unsafe { torch_call_dispatcher(name.as_ptr(), c"".as_ptr(), stack.as_mut_ptr(), TORCH_ABI_VERSION) };
         status.check(&name.to_string_lossy())?;

@@ -1,8 +1,8 @@
 //! A batch as tensors, in two layouts.
 //!
-//! [`Padded`] is a matrix with a row for each row of the batch, padded to the longest: `TorchScript` modules expect it, and it is
-//! the reference. [`Ragged`] has the rows one after the other in the batch's own order, for GPUs with variable-length attention.
-//! Both trust that the batch was checked.
+//! [`Padded`] is a matrix with a row for each row of the batch, padded to the longest: `TorchScript` modules expect it,
+//! and it is the reference. [`Ragged`] has the rows one after the other in the batch's own order, for GPUs with
+//! variable-length attention. Both trust that the batch was checked.
 
 use pullquote_core::encoder::Batch;
 use tch::{Device, Kind, Tensor};

@@ -1,7 +1,7 @@
 //! A loaded model: a batch of ids to rows of vectors, on one device.
 //!
-//! For every architecture, rows are float32, pooled, and of norm one where the model says so. A network has no state but its
-//! weights: several threads may use it at once, each with its own buffer.
+//! For every architecture, rows are float32, pooled, and of norm one where the model says so. A network has no state
+//! but its weights: several threads may use it at once, each with its own buffer.
 
 use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
@@ -38,14 +38,14 @@ enum Architecture {
     Script(Script),
 }
 
-// SAFETY: tch's `Tensor` lacks `Sync` because its methods may write through `&self`. No method of `Network` writes to one
-// of its tensors: `transformer` calls the `f_..._` methods only on results that no other thread has seen. libtorch allows any number of
-// threads to read a tensor (its reference counts are atomic). `CModule` is `Sync` by itself.
+// SAFETY: tch's `Tensor` lacks `Sync` because its methods may write through `&self`. No method of `Network` writes to
+// one of its tensors: `transformer` calls the `f_..._` methods only on results that no other thread has seen. libtorch
+// allows any number of threads to read a tensor (its reference counts are atomic). `CModule` is `Sync` by itself.
 unsafe impl Sync for Network {}
 
 impl Network {
-    /// Loads a model onto a device, to compute in `dtype`, torch's `kind`. A module computes in its own type instead; see
-    /// [`Self::dtype`].
+    /// Loads a model onto a device, to compute in `dtype`, torch's `kind`. A module computes in its own type instead;
+    /// see [`Self::dtype`].
     ///
     /// # Errors
     /// [`ErrorKind::ModelNotFound`], [`ErrorKind::InvalidModel`] or [`ErrorKind::UnsupportedModel`].

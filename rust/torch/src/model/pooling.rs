@@ -50,8 +50,8 @@ pub(super) fn pool_padded(tokens: &Tensor, batch: &Padded, pooling: Pooling) -> 
     }
 }
 
-/// Pools ragged rows: `[tokens, dimension]` to float32 `[rows, dimension]`; the results of empty rows are undefined. `unsafe` skips
-/// checks of the lengths, for which torch would wait for the device.
+/// Pools ragged rows: `[tokens, dimension]` to float32 `[rows, dimension]`; the results of empty rows are undefined.
+/// `unsafe` skips checks of the lengths, for which torch would wait for the device.
 pub(super) fn pool_ragged(tokens: &Tensor, batch: &Ragged, pooling: Pooling) -> TorchResult<Tensor> {
     let starts = &batch.rows.cumulative_lengths;
     let count = starts.size1()? - 1;

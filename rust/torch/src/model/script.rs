@@ -1,7 +1,8 @@
 //! A model of any architecture, as a `TorchScript` module.
 //!
-//! `model.pt` takes ids and mask (both int64 `[rows, longest]`). It returns token vectors `[rows, longest, dimension]`, which are
-//! pooled, or row vectors `[rows, dimension]`, or a tuple that begins with one of these. Loading runs it once to find out which.
+//! `model.pt` takes ids and mask (both int64 `[rows, longest]`). It returns token vectors `[rows, longest, dimension]`,
+//! which are pooled, or row vectors `[rows, dimension]`, or a tuple that begins with one of these. Loading runs it once
+//! to find out which.
 
 use pullquote_core::encoder::model::Model;
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -67,8 +68,8 @@ impl Script {
         self.dimension
     }
 
-    /// The type it was exported in, which is the one it computes in: libtorch's casts would break a module's code and its position
-    /// tables, because they cast integers too.
+    /// The type it was exported in, which is the one it computes in: libtorch's casts would break a module's code and
+    /// its position tables, because they cast integers too.
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }

@@ -1,14 +1,15 @@
 //! The layers of a transformer, built from its description: token ids to token vectors.
 //!
-//! Tokens stand one after the other, `[tokens, hidden]`, in both layouts: linear layers and norms do not see rows. Only attention
-//! does: over [`Ragged`] batches by variable-length attention, for GPUs, and over [`Padded`] ones for everything else. The padded
-//! one is the reference for the other, and for `rust/cpu`.
+//! Tokens stand one after the other, `[tokens, hidden]`, in both layouts: linear layers and norms do not see rows. Only
+//! attention does: over [`Ragged`] batches by variable-length attention, for GPUs, and over [`Padded`] ones for
+//! everything else. The padded one is the reference for the other, and for `rust/cpu`.
 //!
-//! A GPU spends as long on small kernels as on matrix products, so there are few of them. A layer's output is added to what came
-//! before by the product itself, and GELU is the product's epilogue in half precision. Done once, at loading, in float32 (`load`):
-//! the token type's vector is added to the position embeddings (there is only type 0), or to the word embeddings without those; the
-//! scale of attention is multiplied into the queries' weights or their norm; queries, keys and values share one matrix; and the
-//! biases of products that add to what came before move into the norm before them.
+//! A GPU spends as long on small kernels as on matrix products, so there are few of them. A layer's output is added to
+//! what came before by the product itself, and GELU is the product's epilogue in half precision. Done once, at loading,
+//! in float32 (`load`): the token type's vector is added to the position embeddings (there is only type 0), or to the
+//! word embeddings without those; the scale of attention is multiplied into the queries' weights or their norm;
+//! queries, keys and values share one matrix; and the biases of products that add to what came before move into the
+//! norm before them.
 
 mod load;
 
@@ -121,8 +122,9 @@ impl Linear {
     }
 }
 
-/// Whether the matrix product computes GELU too. On GPUs it uses the tanh approximation, whose error is below half precision's: the
-/// least cosine of 120 pieces with the error function's was 0.9999983. On CPUs GELU uses the error function.
+/// Whether the matrix product computes GELU too. On GPUs it uses the tanh approximation, whose error is below half
+/// precision's: the least cosine of 120 pieces with the error function's was 0.9999983. On CPUs GELU uses the error
+/// function.
 fn has_gelu_epilogue(input: &Tensor, activation: Activation) -> bool {
     let is_half = matches!(input.kind(), Kind::Half | Kind::BFloat16);
     let is_gelu = match activation {
@@ -178,9 +180,9 @@ impl TransformerLayers {
         let inner = (heads + 2 * key_heads) * head_width / 3;
         let sides = if gated { 3 } else { 2 };
         let [width, intermediate, heads] = [hidden.max(inner), intermediate, heads].map(|count| count as u64);
-        // The layer's input and output, queries, keys and values and their copies by head, and the context; the sides of the
-        // activation; and, where no fused kernel computes the attention, the scores of all heads and their softmax, and the bias.
-        // Variable-length attention is fused: it keeps a float32 for each head.
+        // The layer's input and output, queries, keys and values and their copies by head, and the context; the sides
+        // of the activation; and, where no fused kernel computes the attention, the scores of all heads and their
+        // softmax, and the bias. Variable-length attention is fused: it keeps a float32 for each head.
         let scores = match (self.is_varlen, bias) {
             (true, _) => 2 * heads,
             (false, Bias::None) => 2 * heads * max_tokens,
@@ -202,7 +204,8 @@ impl TransformerLayers {
         self.word_embeddings.size().first().copied().unwrap_or(0)
     }
 
-    /// Token vectors: `[tokens, dimension]`, or `[rows, longest, dimension]` for a padded batch, where those of padding are undefined.
+    /// Token vectors: `[tokens, dimension]`, or `[rows, longest, dimension]` for a padded batch, where those of padding
+    /// are undefined.
     pub(super) fn forward(&self, batch: &DeviceBatch) -> TorchResult<Tensor> {
         let context = self.context(batch)?;
         let embedded = self.embed(batch)?;
@@ -294,7 +297,8 @@ impl TransformerLayers {
         Ok(AttentionContext { batch, rotations, masks })
     }
 
-    /// What is added to the scores of padded rows: minus infinity for padding and for tokens out of reach, and the bias by distance.
+    /// What is added to the scores of padded rows: minus infinity for padding and for tokens out of reach, and the bias
+    /// by distance.
     fn padded_mask(&self, batch: &Padded, reach: Reach) -> TorchResult<Option<Tensor>> {
         let (rows, longest) = batch.ids.size2()?;
         let (kind, device) = (self.word_embeddings.f_kind()?, batch.ids.device());

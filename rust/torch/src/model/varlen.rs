@@ -1,12 +1,13 @@
-//! Variable-length attention: rows of any lengths one after the other, each attending to itself, by torch's fused kernel for GPUs
-//! (`aten::_flash_attention_forward` with cumulative lengths). So a GPU computes no padding.
+//! Variable-length attention: rows of any lengths one after the other, each attending to itself, by torch's fused
+//! kernel for GPUs (`aten::_flash_attention_forward` with cumulative lengths). So a GPU computes no padding.
 //!
-//! tch has no function for it, so the `dispatcher` calls it. It takes float16 and bfloat16, and heads of a multiple of 8 values up to
-//! 256, on GPUs from Ampere on. Loading a model checks whether it works: [`matches_reference`] compares a few rows with plain
-//! attention. Where they differ or it fails, batches are padded, as they are on a CPU, for which torch has no such kernel.
+//! tch has no function for it, so the `dispatcher` calls it. It takes float16 and bfloat16, and heads of a multiple of
+//! 8 values up to 256, on GPUs from Ampere on. Loading a model checks whether it works: [`matches_reference`] compares
+//! a few rows with plain attention. Where they differ or it fails, batches are padded, as they are on a CPU, for which
+//! torch has no such kernel.
 //!
-//! On a GPU nothing of this has run yet: neither torch's own kernel, nor [`matches_reference`] on it, nor a batch. `tests/varlen.rs`
-//! brings a kernel for CPUs that computes the same by plain operators and demands what torch's does.
+//! On a GPU nothing of this has run yet: neither torch's own kernel, nor [`matches_reference`] on it, nor a batch.
+//! `tests/varlen.rs` brings a kernel for CPUs that computes the same by plain operators and demands what torch's does.
 
 use pullquote_core::encoder::model::Transformer;
 use tch::{Device, Kind, Tensor};
@@ -91,7 +92,8 @@ pub(super) fn attend(
     match results {
         Ok([context, ..]) => context.f_reshape([tokens, heads * width]),
         Err(unexplained) => {
-            // The dispatcher gives no reason. If it was memory, this fails too, and says so: it needs more than the kernel's results.
+            // The dispatcher gives no reason. If it was memory, this fails too, and says so: it needs more than the
+            // kernel's results.
             let _ = Tensor::f_empty([3, tokens, heads, width], (queries.f_kind()?, queries.device()))?;
             Err(unexplained)
         }
@@ -102,9 +104,9 @@ pub(super) fn attend(
 fn matches_reference(device: Device, kind: Kind, config: &Transformer, reach: Reach) -> bool {
     // Checked here, because the kernel would complain on stderr.
     let width = config.head_width;
-    // Values are at most 1, and so are their means. The means' weights are rounded, and the means again: each time by at most
-    // 1/2048 of themselves in float16 and 1/256 in bfloat16. Twice the sum of both leaves room for sums in another order. Mixed-up
-    // rows, or another scale, differ by tenths.
+    // Values are at most 1, and so are their means. The means' weights are rounded, and the means again: each time by
+    // at most 1/2048 of themselves in float16 and 1/256 in bfloat16. Twice the sum of both leaves room for sums in
+    // another order. Mixed-up rows, or another scale, differ by tenths.
     let tolerance = match kind {
         Kind::Half => 4.0 / 2048.0,
         Kind::BFloat16 => 4.0 / 256.0,
@@ -151,8 +153,8 @@ fn max_difference(device: Device, kind: Kind, config: &Transformer, reach: Reach
     Ok(max)
 }
 
-/// Float32 `[tokens, heads + 2 · key heads, width]` on the CPU: unordered values between -1 and 1, with queries so large that a row
-/// attends to few of its tokens. torch's random numbers belong to the host.
+/// Float32 `[tokens, heads + 2 · key heads, width]` on the CPU: unordered values between -1 and 1, with queries so
+/// large that a row attends to few of its tokens. torch's random numbers belong to the host.
 fn sample_qkv(tokens: i64, [heads, key_heads, width]: [i64; 3]) -> TorchResult<Tensor> {
     let all = heads + 2 * key_heads;
     let indices = Tensor::f_arange(tokens * all * width, (Kind::Double, Device::Cpu))?;

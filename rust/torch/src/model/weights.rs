@@ -1,7 +1,8 @@
 //! A model's weights, from one safetensors file or from several that an index joins.
 //!
-//! Names are brought to one form, so that the same architecture reads checkpoints saved with and without its outer module's name.
-//! A tensor that is missing, truncated or of another shape is an error that names file, tensor and shapes.
+//! Names are brought to one form, so that the same architecture reads checkpoints saved with and without its outer
+//! module's name. A tensor that is missing, truncated or of another shape is an error that names file, tensor and
+//! shapes.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

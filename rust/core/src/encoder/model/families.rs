@@ -1,5 +1,5 @@
-//! Interprets `config.json` of each family. A setting that changes vectors and that no encoder implements is refused, by
-//! its name.
+//! Interprets `config.json` of each family. A setting that changes vectors and that no encoder implements is refused,
+//! by its name.
 
 use serde_json::Value;
 
@@ -34,8 +34,8 @@ impl Transformer {
     /// Reads and checks `config.json`.
     ///
     /// # Errors
-    /// [`ErrorKind::UnsupportedModel`] for another architecture, [`ErrorKind::InvalidModel`] for a missing or impossible
-    /// number.
+    /// [`ErrorKind::UnsupportedModel`] for another architecture, [`ErrorKind::InvalidModel`] for a missing or
+    /// impossible number.
     pub fn read(model: &Model) -> Result<Self> {
         let config = Config { model, path: model.file("config.json").display().to_string() };
         let of_jina = config.auto_map().any(|class| class.contains("JinaBert"))
@@ -404,8 +404,8 @@ impl Config<'_> {
         })
     }
 
-    /// Layers with windows and layers without, each with a rotation of its own. `thetas` are names and defaults of both,
-    /// those without a window first.
+    /// Layers with windows and layers without, each with a rotation of its own. `thetas` are names and defaults of
+    /// both, those without a window first.
     fn two_kinds(
         &self,
         plain: &Transformer,

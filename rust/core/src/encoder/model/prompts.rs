@@ -49,11 +49,12 @@ pub struct PromptOverrides {
 
 const FILE: &str = "config_sentence_transformers.json";
 
-/// Models whose files lack their prompts: how their names begin, the prompts of queries and of passages. Sources are the
-/// models' cards: "intfloat/e5-base-v2" and "intfloat/multilingual-e5-base" (FAQ 1), "BAAI/bge-base-en-v1.5" and
-/// "BAAI/bge-base-zh-v1.5" (Model List), "mixedbread-ai/mxbai-embed-large-v1" and "WhereIsAI/UAE-Large-V1" (`Prompts.C`),
-/// "nomic-ai/nomic-embed-text-v1.5" (Task instruction prefixes), "nomic-ai/modernbert-embed-base" (Usage),
-/// "intfloat/multilingual-e5-large-instruct" (FAQ 1), "Snowflake/snowflake-arctic-embed-m" and "-m-v2.0" (Usage).
+/// Models whose files lack their prompts: how their names begin, the prompts of queries and of passages. Sources are
+/// the models' cards: "intfloat/e5-base-v2" and "intfloat/multilingual-e5-base" (FAQ 1), "BAAI/bge-base-en-v1.5" and
+/// "BAAI/bge-base-zh-v1.5" (Model List), "mixedbread-ai/mxbai-embed-large-v1" and "WhereIsAI/UAE-Large-V1"
+/// (`Prompts.C`), "nomic-ai/nomic-embed-text-v1.5" (Task instruction prefixes), "nomic-ai/modernbert-embed-base"
+/// (Usage), "intfloat/multilingual-e5-large-instruct" (FAQ 1), "Snowflake/snowflake-arctic-embed-m" and "-m-v2.0"
+/// (Usage).
 const TABLE: [(&str, &str, &str); 23] = [
     ("e5-small", "query: ", "passage: "),
     ("e5-base", "query: ", "passage: "),

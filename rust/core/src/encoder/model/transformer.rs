@@ -1,7 +1,7 @@
 //! A transformer's computation as data, which the encoders interpret: none has a file for an architecture.
 //!
-//! [`Transformer::read`] finds it in `config.json`; `families` interprets the settings of each `model_type`, and `names` has
-//! the names of its tensors.
+//! [`Transformer::read`] finds it in `config.json`; `families` interprets the settings of each `model_type`, and
+//! `names` has the names of its tensors.
 
 use super::Activation;
 use super::names::Names;

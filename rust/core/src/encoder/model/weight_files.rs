@@ -44,7 +44,8 @@ fn indexed_files(directory: &Path, index: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.into_iter().map(|name| directory.join(name)).collect())
 }
 
-/// A tensor's name without outer modules. Checkpoints converted from TensorFlow call the weights of a layer norm gamma and beta.
+/// A tensor's name without outer modules. Checkpoints converted from TensorFlow call the weights of a layer norm gamma
+/// and beta.
 pub fn canonical_name(name: &str) -> String {
     let mut name = name;
     while let Some(inner) = OUTER_MODULES.iter().find_map(|prefix| name.strip_prefix(prefix)) {

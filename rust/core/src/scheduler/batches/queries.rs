@@ -53,7 +53,8 @@ impl QueryOffsets {
 }
 
 impl<R> Batches<R> {
-    /// Adds the queries of the batch's jobs if every job has some and they are at most `max_queries` together; else none.
+    /// Adds the queries of the batch's jobs if every job has some and they are at most `max_queries` together; else
+    /// none.
     pub(crate) fn add_queries(
         &self,
         targets: &[RowTarget],

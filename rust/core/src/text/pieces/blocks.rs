@@ -53,7 +53,8 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
     splitter.blocks
 }
 
-/// Finds the headers of tables with rules: the row above the first rule, if that is the only one below a row, or of `=`.
+/// Finds the headers of tables with rules: the row above the first rule, if that is the only one below a row, or of
+/// `=`.
 fn name_headers(text: &str, blocks: &mut [Block]) {
     let is_rule = |block: &Block| is_separator_row(block.span.of(text));
     for table in blocks.chunk_by_mut(|_, next| next.kind == BlockKind::Row && next.continues) {
@@ -180,8 +181,8 @@ impl BlockSplitter<'_> {
         self.push(title, rule.end, BlockKind::Heading, false);
     }
 
-    /// Whether a line is a heading or an option that only its indentation shows, as in manual pages: a short paragraph of its
-    /// own that is not a sentence, and the text below it stands deeper.
+    /// Whether a line is a heading or an option that only its indentation shows, as in manual pages: a short paragraph
+    /// of its own that is not a sentence, and the text below it stands deeper.
     fn is_term(&self, line: &Line) -> bool {
         let text = self.text_of(line);
         // Most lines of prose are too long, and end here: the lines below are read twice otherwise.

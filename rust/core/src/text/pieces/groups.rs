@@ -1,8 +1,8 @@
 //! Groups: units that stay together in a passage.
 //!
-//! A heading needs the text after it, a table row needs its header, and half of a list item or code block misleads. So a
-//! passage never ends between a heading and its text. Groups that are too long for a passage are split: tables and code by
-//! lines (code at blank lines, if there are any), list items by sentences.
+//! A heading needs the text after it, a table row needs its header, and half of a list item or code block misleads. So
+//! a passage never ends between a heading and its text. Groups that are too long for a passage are split: tables and
+//! code by lines (code at blank lines, if there are any), list items by sentences.
 
 use std::ops::Range;
 
@@ -84,8 +84,8 @@ fn join_headings(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &m
     }
 }
 
-/// Joins a title or what ends with a colon to what it introduces: the sentence, code, quotation or first item after it, and
-/// the whole list or verse if that is short.
+/// Joins a title or what ends with a colon to what it introduces: the sentence, code, quotation or first item after it,
+/// and the whole list or verse if that is short.
 fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &mut [bool]) {
     let mut kinds = vec![BlockKind::Prose; spans.len()];
     for element in elements {
@@ -163,8 +163,8 @@ fn continues(unit: &str, (before, kind): (BlockKind, BlockKind), begins_paragrap
     }
 }
 
-/// Whether a unit means little without what follows: it ends with a colon, or before code in the middle of a sentence; it is
-/// bold as a title is; or it is a question that stands alone.
+/// Whether a unit means little without what follows: it ends with a colon, or before code in the middle of a sentence;
+/// it is bold as a title is; or it is a question that stands alone.
 fn introduces(unit: &str, is_alone: bool, next: BlockKind) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));

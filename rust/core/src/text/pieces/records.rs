@@ -51,8 +51,8 @@ fn have_equal_fields(line: &str, next: &str) -> bool {
 
 /// Whether these lines, of which there are no more than three, start a table of CSV or TSV: a header, then records.
 ///
-/// Fields are separated by tabs, commas or semicolons, without a space after them, as prose has it. The header names at least
-/// two, each once; the first may be empty. Records have no more fields than that: the last ones may be missing.
+/// Fields are separated by tabs, commas or semicolons, without a space after them, as prose has it. The header names at
+/// least two, each once; the first may be empty. Records have no more fields than that: the last ones may be missing.
 pub(super) fn start_table(lines: &[&str]) -> bool {
     let [header, records @ ..] = lines else { return false };
     [b'\t', b',', b';'].into_iter().any(|mark| {
@@ -77,7 +77,8 @@ pub(super) fn start_table(lines: &[&str]) -> bool {
     })
 }
 
-/// The fields of a line, without the quotes around them; `None` if a mark outside quotes is followed by a space, or a quote stays open.
+/// The fields of a line, without the quotes around them; `None` if a mark outside quotes is followed by a space, or a
+/// quote stays open.
 fn fields(line: &str, mark: u8) -> Option<Vec<&str>> {
     let (mut cells, mut start, mut is_quoted) = (Vec::new(), 0, false);
     let bytes = line.as_bytes();

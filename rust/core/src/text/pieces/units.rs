@@ -20,11 +20,11 @@ pub struct Units {
     pub spans: Vec<ByteSpan>,
     /// Runs of units that stay together: sorted, disjoint, and covering all units.
     pub groups: Vec<Range<usize>>,
-    /// Runs of units without a blank line between them: sorted, disjoint, and covering all units. A heading is in the run of
-    /// the text after it.
+    /// Runs of units without a blank line between them: sorted, disjoint, and covering all units. A heading is in the
+    /// run of the text after it.
     pub paragraphs: Vec<Range<usize>>,
-    /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns, and
-    /// entries of menus and of tables of contents. Sorted.
+    /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns,
+    /// and entries of menus and of tables of contents. Sorted.
     pub boilerplate: Vec<usize>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
@@ -137,8 +137,8 @@ fn runs(joins: &[bool]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are nothing but
-/// a link. A link of Markdown counts only if it leads to a place on the page.
+/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are
+/// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
 fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links: &[ByteSpan]) -> Vec<usize> {
     let is_link = |unit: usize| {
         let (span, unit) = (spans[unit], spans[unit].of(text));

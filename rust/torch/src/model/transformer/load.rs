@@ -122,8 +122,8 @@ impl TransformerLayers {
     }
 }
 
-/// Moves the bias of a layer whose output is added to a norm's: into that norm, and out of the layers that read the norm. Exact but
-/// for rounding: those read `x + b`, and `W · (x + b) + (c - W · b)` is `W · x + c`.
+/// Moves the bias of a layer whose output is added to a norm's: into that norm, and out of the layers that read the
+/// norm. Exact but for rounding: those read `x + b`, and `W · (x + b) + (c - W · b)` is `W · x + c`.
 fn move_bias(
     added: &mut HostLinear,
     norm: Option<&mut HostNorm>,
