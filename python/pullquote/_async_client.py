@@ -105,7 +105,7 @@ class AsyncClient(BaseClient):
         texts = check_rerank(texts, top_n)
         options = {"timeout": timeout}
         ranks = await self._calls.run(lambda to, _: self._native.rerank(query, texts, top_n, options, to))
-        return [RerankResult(index, score, texts[index]) for index, score in ranks]
+        return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
     async def put_document(
         self,
@@ -133,8 +133,10 @@ class AsyncClient(BaseClient):
         """Store many documents in one transaction: see `Client.put_documents`."""
         names, pages, listed = check_documents(texts, ids, titles)
         options = {"timeout": timeout}
-        put = await self._calls.run(lambda to, _: self._native.put_documents(names, pages, listed, options, to))
-        return PutDocuments(*put)
+        put: PutDocuments = await self._calls.run(
+            lambda to, _: self._native.put_documents(names, pages, listed, options, to)
+        )
+        return put
 
     async def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document: see `Client.get_document`."""

@@ -464,16 +464,10 @@ class Highlights(Sequence[list[Highlight]]):
         start, end = self.spans[row].tolist()
         first, last = self.contexts[row].tolist()
         names, names_end = self.headers[row].tolist()
-        own = self._passages[row] if self._passages else None
-        page_number, rectangles = (self._places[row] if self._places else None) or (None, [])
-        passage, before, after, header = own or (
-            text[start:end],
-            text[first:start],
-            text[end:last],
-            text[names:names_end],
-        )
+        stored = self._passages[row] if self._passages else None
+        place = self._places[row] if self._places else None
         return Highlight(
-            text=passage,
+            text=stored.text if stored else text[start:end],
             start=start,
             end=end,
             score=float(self.scores[row]),
@@ -481,15 +475,17 @@ class Highlights(Sequence[list[Highlight]]):
             bm25=float(self.bm25_scores[row]),
             page=page,
             query=int(self.queries[row]),
-            before=before,
-            after=after,
-            header=header,
+            before=stored.before if stored else text[first:start],
+            after=stored.after if stored else text[end:last],
+            header=stored.header if stored else text[names:names_end],
             matches=self._matches(row),
             source_start=int(self.sources[row, 0]),
             source_end=int(self.sources[row, 1]),
             id=None if self.ids is None else self.ids[page],
-            page_number=page_number,
-            rectangles=tuple(Rectangle(*sides) for sides in rectangles),
+            page_number=place.page_number if place else None,
+            rectangles=tuple(Rectangle(one.page, one.left, one.bottom, one.right, one.top) for one in place.rectangles)
+            if place
+            else (),
         )
 
     def _matches(self, row: int) -> tuple[Match, ...]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote._highlighter import Highlighter
 from pullquote._highlights import Highlights
-from pullquote._native import Document
+from pullquote._native import Document, PutDocuments
 from pullquote._options import (
     SERVER_TIMEOUT,
     Options,
@@ -117,14 +117,6 @@ class StoredDocument:
     """Names a stored document, in place of a text in `Client.highlights`."""
 
     id: str
-
-
-@dataclass(frozen=True, slots=True)
-class PutDocuments:
-    """What `Client.put_documents` did: how many documents are new, and how many replaced others."""
-
-    created: int
-    replaced: int
 
 
 class HighlightsCall:
@@ -405,7 +397,7 @@ class Client(BaseClient):
         """Sort texts by similarity to a query, best first; return at most `top_n`."""
         texts = check_rerank(texts, top_n)
         ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}, None)
-        return [RerankResult(index, score, texts[index]) for index, score in ranks]
+        return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
     def put_document(
         self,
@@ -441,7 +433,7 @@ class Client(BaseClient):
         PutDocuments(created=2, replaced=0)
         """
         names, pages, listed = check_documents(texts, ids, titles)
-        return PutDocuments(*self._native.put_documents(names, pages, listed, {"timeout": timeout}, None))
+        return self._native.put_documents(names, pages, listed, {"timeout": timeout}, None)
 
     def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document. Raises `NotFoundError` if there is none."""

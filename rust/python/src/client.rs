@@ -9,7 +9,7 @@ use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
     CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, PageSource, Place, ReturnOptions, Settings,
-    StoredDocument, StoredPassage, Vectors,
+    StoredDocument, Vectors,
 };
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
@@ -53,6 +53,78 @@ record! {
     }
 }
 
+record! {
+    "pullquote.client",
+    from pullquote_client::PutDocuments,
+    /// What `Client.put_documents` did.
+    PutDocuments {
+        /// Documents whose ids are new.
+        created: usize,
+        /// Documents that replaced others.
+        replaced: usize,
+    }
+}
+
+record! {
+    "pullquote._native",
+    /// A text of `Client.rerank`.
+    Rank {
+        /// Its index among the texts.
+        index: usize,
+        /// The cosine of its vector with the query's.
+        score: f32,
+    }
+}
+
+record! {
+    "pullquote._native",
+    from pullquote_client::StoredPassage,
+    /// The text of a highlight whose page only the server has.
+    StoredPassage {
+        /// Its text.
+        text: String,
+        /// The `context` before it.
+        before: String,
+        /// The `context` after it.
+        after: String,
+        /// The names of the columns above it.
+        header: String,
+    }
+}
+
+record! {
+    "pullquote._native",
+    from pullquote_client::Rectangle,
+    /// A part of a line on a page of a PDF, in points.
+    PageRectangle {
+        /// The page's number, from 1.
+        page: usize,
+        /// Its left side.
+        left: f32,
+        /// Its lower side.
+        bottom: f32,
+        /// Its right side.
+        right: f32,
+        /// Its upper side.
+        top: f32,
+    }
+}
+
+/// Where a highlight is in a PDF.
+#[pyclass(frozen, get_all, module = "pullquote._native")]
+pub(crate) struct PagePlace {
+    /// Number of the page on which it begins, from 1.
+    page_number: usize,
+    /// One for each of its lines.
+    rectangles: Vec<PageRectangle>,
+}
+
+impl From<Place> for PagePlace {
+    fn from(Place { page_number, rectangles }: Place) -> Self {
+        Self { page_number, rectangles: rectangles.into_iter().map(PageRectangle::from).collect() }
+    }
+}
+
 /// An option, unless it is missing or `None`.
 fn get<'py, T: FromPyObjectOwned<'py>>(options: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>> {
     options.get_item(name)?.filter(|value| !value.is_none()).map(|value| argument(&value, name)).transpose()
@@ -90,14 +162,6 @@ fn read_call_options(options: &Bound<'_, PyDict>) -> PyResult<CallOptions> {
 fn read_files(options: &Bound<'_, PyDict>) -> PyResult<Vec<File>> {
     let files: Vec<(Option<String>, PyBackedBytes)> = get(options, "files")?.unwrap_or_default();
     Ok(files.into_iter().map(|(name, content)| File { name, content: Bytes::from_owner(content) }).collect())
-}
-
-/// A page's number, and the sides of rectangles.
-type PlaceTuples = (usize, Vec<(usize, f32, f32, f32, f32)>);
-
-fn as_tuples(Place { page_number, rectangles }: Place) -> PlaceTuples {
-    let sides = rectangles.iter().map(|of| (of.page, of.left, of.bottom, of.right, of.top)).collect();
-    (page_number, sides)
 }
 
 impl Client {
@@ -178,12 +242,12 @@ impl Client {
             let rows = answers.scores.len();
             let mut columns = HighlightColumns::new(py, answers)?;
             if !passages.is_empty() {
-                let texts = |passage: StoredPassage| (passage.text, passage.before, passage.after, passage.header);
-                let passages = passages.into_iter().map(|passage| passage.map(texts));
+                let passages = passages.into_iter().map(|passage| passage.map(StoredPassage::from));
                 columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
             }
             if !places.is_empty() {
-                columns.places = Some(PyList::new(py, places.into_iter().map(|place| place.map(as_tuples)))?.unbind());
+                columns.places =
+                    Some(PyList::new(py, places.into_iter().map(|place| place.map(PagePlace::from)))?.unbind());
             }
             if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
                 columns.vectors = Some(packed(py, rows, dtype, of_passages)?);
@@ -204,7 +268,8 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
         self.run(py, reply_to, self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
-            ranks.iter().map(|rank| (rank.index, rank.score)).collect::<Vec<_>>().into_py_any(py)
+            let rank = |rank: pullquote_client::RerankResult| Rank { index: rank.index, score: rank.score };
+            ranks.into_iter().map(rank).collect::<Vec<_>>().into_py_any(py)
         })
     }
 
@@ -224,7 +289,6 @@ impl Client {
         })
     }
 
-    /// Returns the numbers of created and of replaced documents.
     fn put_documents(
         &self,
         py: Python<'_>,
@@ -239,7 +303,7 @@ impl Client {
         let titles = titles.into_iter().chain(std::iter::repeat_with(|| None));
         let documents = ids.into_iter().zip(texts).zip(titles).map(|((id, text), title)| (id, text, title)).collect();
         self.run(py, reply_to, self.client.put_documents(documents, read_call_options(options)?), |py, put| {
-            (put.created, put.replaced).into_py_any(py)
+            PutDocuments::from(put).into_py_any(py)
         })
     }
 

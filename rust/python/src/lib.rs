@@ -56,7 +56,7 @@ mod _native {
     #[pymodule_export]
     use crate::{
         arrow::Table,
-        client::{Client, Document},
+        client::{Client, Document, PagePlace, PageRectangle, PutDocuments, Rank, StoredPassage},
         completion::{Completion, CompletionQueue, PendingCall},
         cpu::{CpuEncoder, instruction_set, instruction_sets},
         engine::Engine,

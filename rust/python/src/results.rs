@@ -49,6 +49,10 @@ macro_rules! record {
                 pyo3::types::PyTuple::new(slf.py(), [$(slf.getattr(stringify!($field))?),+])
             }
 
+            fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
+                Self::__getnewargs__(slf)?.hash()
+            }
+
             fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
                 $crate::results::repr(slf.as_any(), &[$(stringify!($field)),+])
             }
@@ -212,7 +216,7 @@ pub(crate) struct HighlightColumns {
     /// From a server: for each highlight its text, the text before and after it, and its header, or `None` where the
     /// caller has the page.
     pub(crate) passages: Option<Py<PyList>>,
-    /// From a server: for each highlight its page's number and its rectangles, or `None` where it is not of a PDF.
+    /// From a server: for each highlight its `PagePlace`, or `None` where it is not of a PDF.
     pub(crate) places: Option<Py<PyList>>,
     /// From a server, bytes: a row for each highlight.
     pub(crate) vectors: Option<Py<PyArray2<u8>>>,
