@@ -5,6 +5,7 @@
 //! chooses passages. A score depends on all pages of a call, so every page is indexed before any is ranked.
 
 mod answers;
+mod async_calls;
 mod cache;
 mod comparison;
 mod context;
@@ -12,7 +13,7 @@ mod driven_call;
 mod hosted;
 pub mod option_values;
 pub mod options;
-mod owned;
+
 mod pairs;
 mod prepared;
 mod request;
@@ -31,6 +32,7 @@ use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::ranking::Effort;
 use crate::ranking::probability::CosineScale;
+use crate::ranking::shortlist::shortlist_length;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::call::{Call, ShutdownToken};
@@ -46,15 +48,15 @@ use crate::text::page::{CharSpan, PageText};
 use crate::text::pieces::{self, Unit, Units, Windows};
 use crate::tokens::{Check, Role, TokenPage, Tokens};
 pub use answers::{Answers, Matches};
+pub use async_calls::OwnedRequest;
 use cache::Cache;
 pub use cache::CacheState;
 use context::CallContext;
 pub use hosted::{HostEncoder, Hosted};
-pub use owned::OwnedRequest;
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
-use static_vectors::StaticVectorsFile;
+use static_vectors::{MAX_VOCABULARY, StaticVectorsFile};
 pub use steps::{Finished, Steps};
 pub use streamed_embed::StreamedEmbedding;
 use token_vectors::TokenVectors;
@@ -299,6 +301,18 @@ impl Engine {
         let work = Work::default();
         let shortlist = self.shortlist(request, question);
         run::answer(CallContext { engine: self, scheduler, request, question, call, track, shortlist, work }).await
+    }
+
+    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
+    /// cost less than they save.
+    fn shortlist(&self, request: &Request, question: &Question) -> Option<usize> {
+        let applies = question.effort == Effort::Auto
+            && question.lexical_weight.uses_terms()
+            && request.queries.len() == 1
+            && self.static_vectors_file.is_some()
+            && self.spec.vocabulary <= MAX_VOCABULARY;
+        let passages = question.bounds.shared_passages().filter(|_| applies)?;
+        shortlist_length(request.pages.len(), passages)
     }
 
     fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {

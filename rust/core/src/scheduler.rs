@@ -13,7 +13,7 @@ pub(crate) mod device_stats;
 mod devices;
 pub mod fair_queue;
 #[cfg(all(test, feature = "loom"))]
-mod models;
+mod loom_models;
 mod pending;
 mod round;
 

@@ -1,8 +1,9 @@
 //! The engine with a fake encoder: each answer depends on its own request only, whatever else runs or fails.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use proptest::prelude::*;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
@@ -463,6 +464,50 @@ fn equal_pages_with_different_queries_are_encoded_once() {
             let end = usize::try_from(each.ends[number]).unwrap();
             let spans = &each.spans[2 * (end - alone.scores.len())..2 * end];
             assert_eq!(spans, alone.spans, "query {number}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn highlights_are_substrings_of_their_page(
+        pages in prop::collection::vec(
+            "\\PC{0,80}|([a-zA-Zé漢かไ🌙\u{301}\u{ad}]{1,6}[ .!?\n|#*<>&;`-]{1,2}){0,40}|<p>(<b>[a-zé&;. ]{0,20}</b>[a-z.\n ]{0,20}){0,4}", 1..4,
+        ),
+        format in prop::sample::select(vec![Format::Text, Format::Markdown, Format::Html, Format::Auto]),
+        max_chars in prop::option::of(1_i64..200),
+        context in 0_usize..3,
+    ) {
+        static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine(FakeEncoder::new(1, true, Poison::default())));
+        let sources: Vec<&str> = pages.iter().map(String::as_str).collect();
+        let limits = Limits { max_chars, ..Limits::default() };
+        let bounds = Bounds::new(&limits, Order::Score, Dedupe::Page).unwrap();
+        let question = Question { bounds, context, explain: true, ..question() };
+        let formats = [format];
+        let request = Request { formats: &formats, ..request(&["cat moon"], &sources, Pairing::All) };
+        let found = ENGINE.highlights(&request, &question, &Call::default()).unwrap();
+        let span = |spans: &[i64], row: usize| {
+            let [start, end] = [2 * row, 2 * row + 1].map(|place| usize::try_from(spans[place]).unwrap());
+            start..end
+        };
+        for (row, page) in found.pages.iter().enumerate() {
+            let page = usize::try_from(*page).unwrap();
+            let text = found.texts[page].as_deref().unwrap_or(sources[page]);
+            let characters: Vec<char> = text.chars().collect();
+            let of = |span: std::ops::Range<usize>| characters.get(span).map(String::from_iter);
+            let passage = text.get(span(&found.byte_spans, row));
+            prop_assert!(passage.is_some_and(|passage| !passage.trim().is_empty()));
+            let by_characters = of(span(&found.spans, row));
+            prop_assert_eq!(by_characters.as_deref(), passage);
+            let (own, around) = (span(&found.spans, row), span(&found.contexts, row));
+            prop_assert!(around.start <= own.start && own.end <= around.end && of(around).is_some());
+            prop_assert!(of(span(&found.headers, row)).is_some());
+            prop_assert!(span(&found.sources, row).end <= sources[page].chars().count());
+            if let Some(most) = max_chars {
+                prop_assert!(own.len() <= usize::try_from(most).unwrap());
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ fn complaints_about(name: &str, text: &str) -> Vec<String> {
     let is_rust = Path::new(name).extension().is_some_and(|extension| extension == "rs");
     // Models are loom's tests, and a fuzzer's targets are tests too.
     let is_test = ["/tests/", "/fuzz_targets/"].iter().any(|part| name.contains(part))
-        || ["/tests.rs", "/models.rs"].iter().any(|end| name.ends_with(end));
+        || ["/tests.rs", "/property_tests.rs", "/loom_models.rs"].iter().any(|end| name.ends_with(end));
     let mut in_tests = name.starts_with("tests") || is_test;
     for (index, line) in text.lines().enumerate() {
         in_tests |= line == "mod tests {" || line == "#[cfg(test)]";

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{CallContext, Effort, Engine, Question, Request, all_rows};
+use super::{CallContext, Engine, all_rows};
 use crate::encoder::EncoderSpec;
 use crate::encoder::model::Model;
 use crate::encoder::model::weight_files::weight_files;
@@ -20,13 +20,9 @@ use crate::tokens::TokenPage;
 const FILE: &str = "static_vectors.bin";
 /// Changes with the file's layout, and with how vectors are made.
 const VERSION: u8 = 1;
-/// Pages on the shortlist: at least this number, one of this number of pages, and this number for each passage that the
-/// pages' limit has room for.
-const MIN_SHORTLIST: usize = 50;
-const SHORTLIST_SHARE: usize = 13;
-const PAGES_PER_PASSAGE: usize = 2;
-/// Calls with [`Effort::Auto`] make vectors of vocabularies up to this size: that costs less than such a call saves.
-const MAX_VOCABULARY: usize = 1 << 16;
+/// Calls with [`super::Effort::Auto`] make vectors of vocabularies up to this size: that costs less than such a call
+/// saves.
+pub(super) const MAX_VOCABULARY: usize = 1 << 16;
 const ROWS: usize = 4096;
 /// What vectors depend on besides the weights. A file that a model lacks counts as empty.
 const SMALL_FILES: [&str; 4] = ["config.json", "modules.json", "tokenizer.json", "1_Pooling/config.json"];
@@ -88,21 +84,6 @@ impl StaticVectorsFile {
 }
 
 impl Engine {
-    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
-    /// cost less than they save.
-    pub(super) fn shortlist(&self, request: &Request, question: &Question) -> Option<usize> {
-        let applies = question.effort == Effort::Auto
-            && question.lexical_weight.uses_terms()
-            && request.queries.len() == 1
-            && self.static_vectors_file.is_some()
-            && self.spec.vocabulary <= MAX_VOCABULARY;
-        let passages = question.bounds.shared_passages().filter(|_| applies)?;
-        let all = request.pages.len();
-        let share = all.div_ceil(SHORTLIST_SHARE);
-        let pages = MIN_SHORTLIST.max(share).max(passages.saturating_mul(PAGES_PER_PASSAGE));
-        (all > pages).then_some(pages)
-    }
-
     /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is not part
     /// of any call's work.
     pub(super) async fn static_vectors(&self, context: &CallContext<'_, '_>) -> Result<Arc<StaticVectors>> {

@@ -7,13 +7,16 @@ use std::ops::Range;
 
 use super::parsed_page::ParsedPage;
 use super::prediction::{Correction, predict};
-use super::probability::{Calibration, Evidence, asks_for_number, has_number};
+use super::probability::{Calibration, Evidence};
 use super::relevance::{
     self, BM25, COSINE, LexicalWeight, Scale, UNIT_SPREAD, best_around, heading_credit, join, scale_units,
 };
 use super::selection::{CosineSample, WindowSelection};
 use super::static_vectors::StaticVectors;
-use super::terms::{PageTerms, QueryTerm, Term, closest_terms, may_be_misspelled, query_terms, terms as words};
+use super::terms::{
+    PageTerms, QueryTerm, Term, asks_for_number, closest_terms, has_number, may_be_misspelled, query_terms,
+    terms as words,
+};
 use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::NamedTable;
 use crate::tokens::Tokens;

@@ -10,16 +10,11 @@
 //! Cosines are on `MiniLM`'s scale; those of other models are brought to it ([`CosineScale`]). `bench/calibration.py`
 //! measures and fits all of this.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
-
-use unicode_normalization::UnicodeNormalization;
-
 use super::relevance::LexicalWeight;
 use crate::encoder::cosine::cosines;
 use crate::encoder::model::Model;
 
-/// The least score that [`crate::highlights::MinScore::Auto`] keeps: 95 % of the first passages that answer have more.
+/// The least score that `min_score="auto"` keeps: 95 % of the first passages that answer have more.
 pub const ANSWERED: f32 = 0.2;
 
 /// Weight of a seed's logit against its relevance in the order of passages. Where it is 0.5, first passages of short
@@ -37,52 +32,6 @@ const FEW_WORDS: (f32, f32) = (2.0, 4.0);
 /// How much less likely a sentence without a number answers "when" or "how many": measured on 47 such questions, the
 /// answer has a number nine times of ten, other passages six times.
 const LACKS_NUMBER: f32 = 1.0;
-
-/// Beginnings of questions for a number or a date, without accents: a line for each language.
-const NUMBER_QUESTIONS: [&str; 8] = [
-    "when, since when, what year, which year, in what year, in which year, what date, what time, how many, how much, how long, \
-     how old, how far, how tall, how high, how big, how often, what port, which port",
-    "wann, seit wann, bis wann, in welchem jahr, wie viel, wie viele, wieviel, wieviele, wie lange, wie alt, wie weit, wie hoch, \
-     wie groß, wie oft",
-    "quand, depuis quand, combien, en quelle annee, a quelle heure, quel age, a quel age",
-    "cuando, desde cuando, en que ano, que ano, a que hora, cuanto, cuanta, cuantos, cuantas, a los cuantos",
-    "quando, da quando, in che anno, in quale anno, a che ora, quanto, quanta, quanti, quante, a quanti",
-    "desde quando, em que ano, a que horas, quantos, quantas, a quantos",
-    "wanneer, sinds wanneer, in welk jaar, hoeveel, hoe lang, hoe oud, hoe ver, hoe hoog, hoe groot, hoe vaak",
-    "cand, de cand, in ce an, la ce ora, cate, cati, cata, de cate, cat de, cat timp, cat costa",
-];
-
-/// Numbers as words, without accents: English, German and Dutch, then Romance languages. Words that mean something else
-/// in English, such as due, are left out.
-const NUMBER_WORDS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty \
-    hundred thousand million millions billion half once twice none zero \
-    zwei drei vier funf sechs sieben acht neun zehn zwolf hundert tausend millionen halb einmal zweimal keine \
-    twee drie vijf zes zeven negen tien honderd duizend miljoen helft geen \
-    deux trois quatre cinq sept huit neuf dix onze douze vingt cent mille moitie aucun \
-    dos tres cuatro cinco seis siete ocho nueve diez cien mil millon millones medio ninguno \
-    tre quattro cinque sei sette otto nove dieci cento milione nessuno \
-    dois duas quatro sete oito dez cem milhoes metade nenhum \
-    doi doua trei patru cinci sase sapte opt noua zece suta mii milioane jumatate";
-
-/// Lower case without accents.
-fn plain(text: &str) -> String {
-    text.to_lowercase().nfd().filter(|c| !matches!(c, '\u{300}'..='\u{36f}')).collect()
-}
-
-/// Whether a query asks for a number or a date.
-pub(crate) fn asks_for_number(query: &str) -> bool {
-    let query = plain(query.trim_start_matches(|c: char| !c.is_alphanumeric()));
-    let asks = |beginning: &str| {
-        query.strip_prefix(beginning).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '?']))
-    };
-    NUMBER_QUESTIONS.iter().any(|language| language.split(", ").any(asks))
-}
-
-/// Whether a text has a number, in digits or as a word.
-pub(crate) fn has_number(text: &str) -> bool {
-    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| NUMBER_WORDS.split_whitespace().collect());
-    text.contains(char::is_numeric) || plain(text).split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(word))
-}
 
 /// The inputs of a seed's probability.
 #[derive(Clone, Copy, Debug)]
@@ -243,23 +192,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_for_numbers_are_known_in_several_languages() {
-        for query in [
-            "When did the Rhine freeze?", "what port", "Wie viele Brücken gibt es?", "In welchem Jahr war das?",
-            "Depuis quand ?", "¿Cuántos puentes hay?", "en qué año nació", "Quando è nato?", "Em que ano foi?",
-            "Hoeveel bruggen zijn er?", "Când a înghețat Rinul?",
-        ] {
-            assert!(asks_for_number(query), "{query}");
-        }
-        for query in [
-            "whenever it froze", "cat food", "how does it work", "Wer war es?", "catalogue", "Quantenphysik",
-            "portugal",
-        ] {
-            assert!(!asks_for_number(query), "{query}");
-        }
-    }
-
-    #[test]
     fn meaning_counts_more_in_the_order_of_queries_with_few_words() {
         let order = |words: usize, weight: Option<f64>, cosine: f32| {
             let weight = LexicalWeight::new(weight).expect("a weight");
@@ -270,13 +202,5 @@ mod tests {
             assert!((gain(words, None) - expected).abs() < 1e-5, "{words} words");
         }
         assert!(gain(1, Some(1.0)).abs() < 1e-5, "words alone");
-    }
-
-    #[test]
-    fn numbers_are_digits_or_words() {
-        for text in ["It froze in 1963.", "Fünf Brücken", "trois ponts", "două poduri", "twee bruggen"] {
-            assert!(has_number(text), "{text}");
-        }
-        assert!(!has_number("The Rhine freezes rarely."));
     }
 }

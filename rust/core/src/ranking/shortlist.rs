@@ -5,6 +5,18 @@
 
 use super::evidence::{PageEvidence, QueryEvidence};
 
+/// Pages on the shortlist: at least this number, one of this number of pages, and this number for each passage that the
+/// pages' limit has room for.
+const LEAST: usize = 50;
+const SHARE: usize = 13;
+const PAGES_PER_PASSAGE: usize = 2;
+
+/// The number of pages on the shortlist, if the call has more.
+pub(crate) fn shortlist_length(pages: usize, passages: usize) -> Option<usize> {
+    let length = LEAST.max(pages.div_ceil(SHARE)).max(passages.saturating_mul(PAGES_PER_PASSAGE));
+    (pages > length).then_some(length)
+}
+
 /// Keeps the `count` pages whose best passages come first by prediction. Ties go to the earlier page.
 pub(crate) fn take_shortlist(query: &mut QueryEvidence, count: usize) {
     query.pages.iter_mut().for_each(PageEvidence::accept_predictions);

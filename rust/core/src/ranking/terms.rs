@@ -10,17 +10,21 @@ mod characters;
 mod compounds;
 mod irregular;
 mod language;
+mod language_guess;
 mod normalizer;
+mod number_words;
 mod scan;
 mod spelling;
 mod stop_words;
 mod suffixes;
 
 pub use bm25::{PageTerms, QueryPostings};
-pub use language::{Language, guess_language};
+pub use language::Language;
+pub use language_guess::guess_language;
 
 use crate::text::page::ByteSpan;
-use language::is_stop_word;
+use language_guess::is_stop_word;
+pub(crate) use number_words::{asks_for_number, has_number};
 use scan::scan;
 pub(crate) use spelling::{closest_terms, may_be_misspelled};
 

@@ -4,7 +4,7 @@
 //! no thread. Threads start with the first task. Dropping a [`Task`] drops its future as soon as no thread polls it.
 
 #[cfg(all(test, feature = "loom"))]
-mod models;
+mod loom_models;
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -26,6 +26,6 @@ pub(super) fn read(source: &str) -> Reading {
 }
 
 #[cfg(test)]
-mod properties;
+mod property_tests;
 #[cfg(test)]
 mod tests;

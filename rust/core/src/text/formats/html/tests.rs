@@ -1,5 +1,5 @@
 use super::Reading;
-use super::properties::{REFERENCES, lawful};
+use super::property_tests::{REFERENCES, lawful};
 use crate::text::page::BlockKind::{self, Code, Header, Heading, Item, Prose, Row};
 use crate::text::page::ByteSpan;
 
