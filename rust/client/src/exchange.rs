@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
 use tower::retry::budget::{Budget, TpsBudget};
@@ -76,6 +78,16 @@ impl FullResponse<'_> {
     pub(crate) fn error(&self, error: &Error) -> Error {
         error_of(self.server, error)
     }
+
+    pub(crate) fn read_json<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.body).map_err(|error| self.error(&bad(error.to_string())))
+    }
+}
+
+pub(crate) fn json_body(value: &impl Serialize) -> Result<Bytes> {
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
 }
 
 fn error_of(server: &str, error: &Error) -> Error {
@@ -168,6 +180,15 @@ impl ClientState {
     }
 
     /// Requests a server's health, without retries.
+    /// Requests each server's health once, without retries; `None` where it is healthy.
+    pub(crate) async fn health(&self, call: CallOptions) -> Vec<(String, Option<String>)> {
+        let checks = self.endpoints.iter().map(|endpoint| async move {
+            let unhealthy = self.check_health(endpoint, call).await.err();
+            (endpoint.name.clone(), unhealthy.map(|error| error.message().to_owned()))
+        });
+        join_all(checks).await
+    }
+
     pub(crate) async fn check_health(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
         let limit = self.attempts(call).timeout(self.settings.request_timeout())?;
         let request = endpoint.http.get(format!("{}/health", endpoint.base)).headers(self.headers.clone());

@@ -13,12 +13,13 @@ mod endpoints;
 mod exchange;
 pub mod forms;
 mod passages;
-mod ranks;
 pub mod raw;
 mod request_error;
+mod rerank;
 mod retry;
 pub mod rows;
 mod settings;
+mod stored_documents;
 mod vectors;
 
 use std::future::Future;
@@ -40,9 +41,10 @@ use endpoints::Endpoint;
 use exchange::{CLOSED, ClientState};
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, PageSource, ReturnOptions};
-pub use ranks::{PutDocuments, RerankResult, StoredDocument};
+pub use rerank::RerankResult;
 pub use retry::CallOptions;
 pub use settings::Settings;
+pub use stored_documents::{PutDocuments, StoredDocument};
 pub use vectors::{Text, Vectors};
 
 /// I/O threads: two carry more than a loopback socket.
@@ -199,7 +201,7 @@ impl Client {
         call: CallOptions,
     ) -> impl Future<Output = Result<Vec<RerankResult>>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::rerank(&shared, query.as_ref(), &texts, top_n, call).await }
+        async move { rerank::rerank(&shared, query.as_ref(), &texts, top_n, call).await }
     }
 
     /// Stores a document under an id. Returns the hash of its text.
@@ -212,7 +214,8 @@ impl Client {
     ) -> impl Future<Output = Result<String>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
         async move {
-            ranks::put_document(&shared, id.as_ref(), text.as_ref(), title.as_ref().map(AsRef::as_ref), call).await
+            stored_documents::put_document(&shared, id.as_ref(), text.as_ref(), title.as_ref().map(AsRef::as_ref), call)
+                .await
         }
     }
 
@@ -223,7 +226,7 @@ impl Client {
         call: CallOptions,
     ) -> impl Future<Output = Result<PutDocuments>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::put_documents(&shared, &documents, call).await }
+        async move { stored_documents::put_documents(&shared, &documents, call).await }
     }
 
     /// The document stored under an id.
@@ -233,7 +236,7 @@ impl Client {
         call: CallOptions,
     ) -> impl Future<Output = Result<StoredDocument>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::get_document(&shared, id.as_ref(), call).await }
+        async move { stored_documents::get_document(&shared, id.as_ref(), call).await }
     }
 
     pub fn delete_document<T: Text>(
@@ -242,7 +245,7 @@ impl Client {
         call: CallOptions,
     ) -> impl Future<Output = Result<()>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
-        async move { ranks::delete_document(&shared, id.as_ref(), call).await }
+        async move { stored_documents::delete_document(&shared, id.as_ref(), call).await }
     }
 
     /// For each server its address, and why it is unhealthy; `None` if it is healthy.
@@ -251,7 +254,7 @@ impl Client {
         call: CallOptions,
     ) -> impl Future<Output = Result<Vec<(String, Option<String>)>>> + Send + use<> {
         let shared = Arc::clone(&self.shared);
-        async move { Ok(ranks::health(&shared, call).await) }
+        async move { Ok(shared.health(call).await) }
     }
 }
 

@@ -7,10 +7,9 @@
 use std::time::{Duration, Instant};
 
 use pullquote_core::error::{Error, ErrorKind, Result};
-use reqwest::StatusCode;
 use tower::retry::budget::{Budget, TpsBudget};
 
-use crate::request_error::RequestError;
+use crate::request_error::{RequestError, RetryAdvice};
 
 const BASE_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
@@ -36,30 +35,6 @@ impl CallOptions {
     /// A call with this timeout from now on. A timeout too long for the clock is none.
     pub fn new(timeout: Option<Duration>, priority: Option<i32>) -> Self {
         Self { deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)), priority }
-    }
-}
-
-/// Whether to retry, and the server's `Retry-After`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryAdvice {
-    /// No: the answer would be the same.
-    Nothing,
-    Again(Option<Duration>),
-    /// The server did not answer: on another one first.
-    OtherServer(Option<Duration>),
-}
-
-impl RetryAdvice {
-    /// For an answer with this status and, if the server names it, this kind of error.
-    pub(crate) fn of_status(status: StatusCode, kind: Option<ErrorKind>, retry_after: Option<Duration>) -> Self {
-        if kind.is_some_and(|kind| !kind.row().retryable) {
-            return Self::Nothing;
-        }
-        match status.as_u16() {
-            502 | 503 => Self::OtherServer(retry_after),
-            429 | 504 => Self::Again(retry_after),
-            _ => Self::Nothing,
-        }
     }
 }
 

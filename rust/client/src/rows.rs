@@ -36,7 +36,7 @@ struct JsonRow<'body> {
 /// The body of `OpenAI`'s format.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'body, Vector<'body>: Deserialize<'de>"))]
-struct OpenAiBody<'body> {
+struct EmbeddingsBody<'body> {
     #[serde(default)]
     data: Vec<JsonRow<'body>>,
 }
@@ -124,7 +124,7 @@ impl<'de> Deserialize<'de> for JsonBody<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JsonBody<'de>, A::Error> {
-                OpenAiBody::deserialize(MapAccessDeserializer::new(map)).map(|body| JsonBody(body.data))
+                EmbeddingsBody::deserialize(MapAccessDeserializer::new(map)).map(|body| JsonBody(body.data))
             }
         }
         deserializer.deserialize_any(Bodies)

@@ -9,14 +9,15 @@ use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
 
-use crate::fetch::Fetcher;
 use crate::fetch::upstream::Upstream;
+use crate::fetch::{FetchLimits, Fetcher};
 use crate::http::admission::Admission;
 use crate::http::auth::Keys;
 use crate::http::health::Health;
 use crate::http::host_check::Hosts;
 use crate::http::metrics::Metrics;
 use crate::http::otel::Exporter;
+use crate::http::route_table::RouteTable;
 use crate::net::listener::Address;
 use crate::openapi::{self, Facts};
 use crate::routes::mcp::{self, McpService};
@@ -28,7 +29,7 @@ use crate::uploads::parser::Parser;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
-    /// If it says that vectors have unit length, [`Encoding`](crate::http::binary_body::Encoding) normalizes them: the
+    /// If it says that vectors have unit length, [`Encoding`](crate::routes::encoding::Encoding) normalizes them: the
     /// encoder was loaded without the normalization at the model's end.
     pub(crate) model: Model,
     pub(crate) admission: Admission,
@@ -47,6 +48,7 @@ pub(crate) struct App {
     /// `None` without an OTLP endpoint.
     pub(crate) exporter: Option<Exporter>,
     pub(crate) document: Bytes,
+    pub(crate) routes: RouteTable,
     /// In seconds since 1970.
     pub(crate) started: u64,
     stopping: AtomicBool,
@@ -66,7 +68,7 @@ impl App {
         let document = openapi::document(&facts);
         let admission = Admission::new(&settings);
         let reads_files = !settings.document_parser.is_empty();
-        let fetcher = || Fetcher::new(settings.fetch_limits(), &admission.bodies, reads_files);
+        let fetcher = || Fetcher::new(FetchLimits::of(&settings), &admission.bodies, reads_files);
         let fetcher = settings.fetch.then(fetcher).transpose()?;
         Ok(Self {
             model,
@@ -74,6 +76,7 @@ impl App {
             hosts: Hosts::read(&settings, address, keys.are_required())?,
             keys,
             document: document.to_string().into(),
+            routes: openapi::route_table(),
             fetcher,
             parser: Parser::new(&settings),
             admission,

@@ -9,7 +9,7 @@
 
 mod addresses;
 mod charset;
-pub(crate) mod http_client;
+mod limited_body;
 mod page;
 mod unfetched;
 pub(crate) mod upstream;
@@ -31,8 +31,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-use self::http_client::Unread;
+use self::limited_body::Unread;
 use crate::http::admission::BodyMemory;
+use crate::net::http_client;
+use crate::settings::Settings;
 use addresses::{Guard, PrivateAddress};
 pub use page::{FetchedPage, fetch_page};
 pub(crate) use unfetched::Unfetched;
@@ -56,6 +58,17 @@ pub struct FetchLimits {
     pub redirects: usize,
     /// Time of all pages of a request.
     pub timeout: Duration,
+}
+
+impl FetchLimits {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            allow: settings.fetch_allow.clone(),
+            max_bytes: settings.fetch_max_bytes,
+            redirects: settings.fetch_redirects,
+            timeout: settings.fetch_timeout,
+        }
+    }
 }
 
 const PDF: &str = "application/pdf";
@@ -144,7 +157,7 @@ impl Fetcher {
         let codings = codings(&response);
         let max_bytes = self.limits.max_bytes;
         let (bytes, memory) =
-            http_client::read(&self.bodies, response, max_bytes).await.map_err(|unread| match unread {
+            limited_body::read(&self.bodies, response, max_bytes).await.map_err(|unread| match unread {
                 Unread::TooLarge => Unfetched::TooLarge(max_bytes),
                 Unread::NoMemory(_) => Unfetched::NoMemory,
                 Unread::Broken(error) => Unfetched::of(&error),

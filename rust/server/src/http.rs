@@ -2,7 +2,6 @@
 
 pub(crate) mod admission;
 pub(crate) mod auth;
-pub(crate) mod binary_body;
 pub(crate) mod body;
 pub(crate) mod concurrency;
 pub(crate) mod dtype;
@@ -14,5 +13,8 @@ pub(crate) mod metrics;
 pub(crate) mod middleware;
 pub(crate) mod negotiation;
 pub(crate) mod otel;
+pub(crate) mod request_id;
+pub(crate) mod route_table;
 pub(crate) mod tei_headers;
 pub(crate) mod trace_context;
+pub(crate) mod vector_headers;

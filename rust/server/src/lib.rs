@@ -3,22 +3,27 @@
 //! One process serves one engine. Asynchronous code reads requests and writes responses, and never computes. Blocking
 //! threads compute; they never await, and stop when their client disconnects (`http::admission`).
 //!
+//! A folder imports only those above it:
+//!
 //! | folder | does |
 //! |---|---|
 //! | `net` | listeners, connections and their timeouts |
 //! | `http` | what every request has: middleware, admission, authentication, errors, metrics |
-//! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
 //! | `store` | documents that clients have stored |
 //! | `fetch` | pages by their addresses, and other servers that search |
 //! | `uploads` | uploaded PDFs, DOCX and EPUBs, read by processes of their own |
-//! | `openapi` | the document that describes all routes, and the page that shows it |
+//! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
+//! | `openapi` | the document that describes all routes, and the format of their errors |
+//! | `router` | all routes inside the middleware |
 
 mod app;
 mod fetch;
 mod http;
 mod net;
 mod openapi;
+mod router;
 mod routes;
+mod serde_words;
 mod settings;
 mod store;
 mod uploads;
@@ -114,7 +119,7 @@ impl Server {
             let (listener, _file) =
                 bound.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
             let (stop, stopping) = watch::channel(false);
-            let served = tokio::spawn(Connections::new(&app, routes::router(&app)?, stopping).serve(listener));
+            let served = tokio::spawn(Connections::new(&app, router::router(&app)?, stopping).serve(listener));
             tokio::spawn(Arc::clone(&app.keys).watch());
             for device in app.engine.devices() {
                 let (depth, batch_tokens, padded_rows) = (device.depth, device.batch_tokens, device.padded_rows);

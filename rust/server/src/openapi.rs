@@ -10,31 +10,20 @@ mod schemas;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::http::binary_body::OCTETS;
 use crate::http::failure::{
-    Cause, ExaFailure, McpFailure, NativeFailure, OpenAiFailure, RerankFailure, Shape, TeiFailure, VllmFailure,
+    Cause, ErrorFormat, ExaFailure, McpFailure, NativeFailure, OpenAiFailure, RerankFailure, TeiFailure, VllmFailure,
 };
-use crate::http::middleware::{LONGEST_ID, is_open};
+use crate::http::request_id::LONGEST_ID;
+use crate::http::route_table::RouteTable;
+use crate::http::vector_headers::OCTETS;
 use crate::routes::highlights::{FORM, JSON};
 use crate::routes::vectors::Purpose;
 use crate::settings::Settings;
-use operations::{Answer, Operation, Work, operations};
+use operations::{Handling, Operation, SuccessAnswer, operations};
 use schemas::{Schemas, fill};
-
-/// Names of limits in schemas; [`Facts::by_name`] has their values.
-pub(crate) mod limits {
-    pub(crate) const MAX_DOCUMENTS: &str = "{max_documents}";
-    pub(crate) const MAX_DOCUMENT_BYTES: &str = "{max_document_bytes}";
-    pub(crate) const MAX_QUERIES: &str = "{max_queries}";
-    pub(crate) const MAX_INPUTS: &str = "{max_inputs}";
-    pub(crate) const DIMENSION: &str = "{dimension}";
-    /// The purposes of texts.
-    pub(crate) const PURPOSES: &str = "{purposes}";
-    pub(crate) const MODEL_NAMES: &str = "{model_names}";
-}
 
 /// Values of a server that a document contains.
 #[derive(Clone, Copy)]
@@ -69,6 +58,14 @@ pub(crate) fn routes() -> &'static [(&'static str, &'static str)] {
         operations.map(|operation| (operation.method, operation.path)).collect()
     });
     &ROUTES
+}
+
+pub(crate) fn route_table() -> RouteTable {
+    let mut table = RouteTable::default();
+    for operation in operations(&mut Schemas::new()) {
+        table.insert(operation.path, operation.errors, operation.is_open);
+    }
+    table
 }
 
 impl Facts<'_> {
@@ -114,14 +111,14 @@ impl Operation {
         if !content.is_empty() {
             operation["requestBody"] = json!({"required": true, "content": content});
         }
-        if self.is_open(facts) {
+        if self.needs_no_key(facts) {
             operation["security"] = json!([]);
         }
         operation
     }
 
-    fn is_open(&self, facts: &Facts) -> bool {
-        self.method == "get" && is_open(&Method::GET, self.path) && !facts.settings.protect_all
+    fn needs_no_key(&self, facts: &Facts) -> bool {
+        self.is_open && !facts.settings.protect_all
     }
 
     fn parameters(&self) -> Vec<Value> {
@@ -130,20 +127,16 @@ impl Operation {
         self.in_path.clone().into_iter().chain(all).collect()
     }
 
-    fn shape(&self) -> Shape {
-        Shape::of(self.path)
-    }
-
     fn statuses(&self, facts: &Facts) -> impl Iterator<Item = u16> {
-        let (is_open, shape) = (self.is_open(facts), self.shape());
-        let has_422 = shape.status(StatusCode::UNPROCESSABLE_ENTITY) == StatusCode::UNPROCESSABLE_ENTITY;
+        let is_open = self.needs_no_key(facts);
+        let has_422 = self.errors.status(StatusCode::UNPROCESSABLE_ENTITY) == StatusCode::UNPROCESSABLE_ENTITY;
         let of_work = self.work.failures().iter().copied().filter(move |status| *status != 422 || has_422);
         of_work.chain(self.failures.iter().copied()).filter(move |status| *status != 401 || !is_open)
     }
 
     fn responses(&self, facts: &Facts) -> Map<String, Value> {
         let failures = self.statuses(facts).map(|status| {
-            let name = failure_name(self.shape(), status);
+            let name = failure_name(self.errors, status);
             (status.to_string(), json!({"$ref": format!("#/components/responses/{name}")}))
         });
         let answers = self.answers.iter().map(|answer| (answer.status.to_string(), answer.json(self)));
@@ -151,17 +144,17 @@ impl Operation {
     }
 }
 
-impl Answer {
+impl SuccessAnswer {
     fn json(&self, operation: &Operation) -> Value {
         let (work, mut headers) = (operation.work, ALWAYS.to_vec());
-        if work == Work::Parse {
+        if work == Handling::Parse {
             headers.extend([
                 ("x-ignored-fields", "IgnoredFields"),
                 ("x-truncated", "Truncated"),
                 ("x-compute-tokens", "ComputeTokens"),
             ]);
         }
-        if work != Work::Tell {
+        if work != Handling::Immediate {
             headers.extend([("x-queue-time", "QueueTime"), ("x-inference-time", "InferenceTime")]);
         }
         if operation.has_tei_headers {
@@ -197,21 +190,21 @@ fn header_references(names: &[(&str, &str)]) -> Map<String, Value> {
     names.iter().map(|(header, component)| ((*header).to_owned(), reference(component))).collect()
 }
 
-fn failure_name(shape: Shape, status: u16) -> String {
-    format!("{shape:?}{status}")
+fn failure_name(format: ErrorFormat, status: u16) -> String {
+    format!("{format:?}{status}")
 }
 
 /// Every failure that an operation names.
 fn failures(operations: &[Operation], facts: &Facts, schemas: &mut Schemas) -> Map<String, Value> {
     let named = operations.iter().flat_map(|operation| {
-        let shape = operation.shape();
-        operation.statuses(facts).map(move |status| (failure_name(shape, status), (shape, status)))
+        let format = operation.errors;
+        operation.statuses(facts).map(move |status| (failure_name(format, status), (format, status)))
     });
-    let named: BTreeMap<String, (Shape, u16)> = named.collect();
-    named.into_iter().map(|(name, (shape, status))| (name, failure(shape, status, schemas))).collect()
+    let named: BTreeMap<String, (ErrorFormat, u16)> = named.collect();
+    named.into_iter().map(|(name, (format, status))| (name, failure(format, status, schemas))).collect()
 }
 
-fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
+fn failure(format: ErrorFormat, status: u16, schemas: &mut Schemas) -> Value {
     let mut headers = ALWAYS.to_vec();
     match status {
         401 => headers.push(("www-authenticate", "Authenticate")),
@@ -220,27 +213,27 @@ fn failure(shape: Shape, status: u16, schemas: &mut Schemas) -> Value {
     }
     let kinds = Cause::all().map(Cause::row).filter(|row| row.status == status);
     let kinds: Vec<String> = kinds.map(|row| format!("`{}`", row.name)).collect();
-    let schema = match shape {
+    let schema = match format {
         // Only requests of Text Embeddings Inference get 422 there.
-        Shape::Rerank | Shape::Vllm if status == 422 => schemas.answer::<TeiFailure>(),
+        ErrorFormat::Rerank | ErrorFormat::Vllm if status == 422 => schemas.answer::<TeiFailure>(),
         // Such requests may be empty or too large.
-        Shape::Rerank if matches!(status, 400 | 413) => {
+        ErrorFormat::Rerank if matches!(status, 400 | 413) => {
             json!({"anyOf": [schemas.answer::<RerankFailure>(), schemas.answer::<TeiFailure>()]})
         }
-        Shape::Vllm if matches!(status, 400 | 413) => {
+        ErrorFormat::Vllm if matches!(status, 400 | 413) => {
             json!({"anyOf": [schemas.answer::<VllmFailure>(), schemas.answer::<TeiFailure>()]})
         }
         // vLLM's fields are on OpenAI's route too.
-        Shape::OpenAi if status == 400 => {
+        ErrorFormat::OpenAi if status == 400 => {
             json!({"anyOf": [schemas.answer::<OpenAiFailure>(), schemas.answer::<VllmFailure>()]})
         }
-        Shape::Native => schemas.answer::<NativeFailure>(),
-        Shape::OpenAi => schemas.answer::<OpenAiFailure>(),
-        Shape::Tei => schemas.answer::<TeiFailure>(),
-        Shape::Exa => schemas.answer::<ExaFailure>(),
-        Shape::Mcp => schemas.answer::<McpFailure>(),
-        Shape::Rerank => schemas.answer::<RerankFailure>(),
-        Shape::Vllm => schemas.answer::<VllmFailure>(),
+        ErrorFormat::Native => schemas.answer::<NativeFailure>(),
+        ErrorFormat::OpenAi => schemas.answer::<OpenAiFailure>(),
+        ErrorFormat::Tei => schemas.answer::<TeiFailure>(),
+        ErrorFormat::Exa => schemas.answer::<ExaFailure>(),
+        ErrorFormat::Mcp => schemas.answer::<McpFailure>(),
+        ErrorFormat::Rerank => schemas.answer::<RerankFailure>(),
+        ErrorFormat::Vllm => schemas.answer::<VllmFailure>(),
     };
     json!({
         "description": format!("{} ({}.)", meaning(status), kinds.join(", ")),

@@ -11,8 +11,7 @@ use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
 
-use crate::fetch::FetchLimits;
-use crate::http::body::in_words;
+use crate::serde_words::in_words;
 
 /// What was asked for on the command line. Not `Debug`: keys are in it.
 #[derive(Clone, Deserialize)]
@@ -128,15 +127,6 @@ impl Settings {
             )));
         }
         Ok(settings)
-    }
-
-    pub(crate) fn fetch_limits(&self) -> FetchLimits {
-        FetchLimits {
-            allow: self.fetch_allow.clone(),
-            max_bytes: self.fetch_max_bytes,
-            redirects: self.fetch_redirects,
-            timeout: self.fetch_timeout,
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! Both have limits of documents and bytes, and refuse documents beyond them. A document is removed only when a client
 //! deletes it.
 
-pub(crate) mod documents;
 mod file;
+pub(crate) mod hashes;
 mod memory;
 mod words;
 
@@ -15,7 +15,7 @@ use pullquote_core::error::{ErrorKind, Result as CoreResult};
 
 use crate::http::failure::{Cause, Failure};
 use crate::settings::Settings;
-use crate::store::documents::text_hash;
+use crate::store::hashes::text_hash;
 use file::FileStore;
 pub use file::check as check_store;
 use memory::MemoryStore;

@@ -1,113 +1,252 @@
-//! The import law of `rust/core`: a room imports only rooms that stand before it in the flow, and files of a room form
-//! no circle.
+//! The import laws of `rust/core`, `rust/server` and `rust/client`: a room imports only rooms that stand before it in the flow, and files form no
+//! circle. A name that a module re-exports counts as an import of the file that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The rooms, in the order of the flow (see `lib.rs` there).
-const ROOMS: [&str; 9] =
-    ["error", "runtime", "encoder", "text", "tokens", "scheduler", "ranking", "highlights", "engine"];
+/// A crate whose files import each other in one direction.
+struct Law {
+    source: &'static str,
+    /// The folders and files of the crate's root, in the order of the flow.
+    rooms: &'static [&'static str],
+    /// Files that hold something of each room, which all rooms may import.
+    shared: &'static [&'static str],
+}
 
-/// Imports against the order, and circles, as `path:line: what`.
+const LAWS: [Law; 3] = [
+    Law {
+        source: "rust/core/src",
+        rooms: &["error", "runtime", "encoder", "text", "tokens", "scheduler", "ranking", "highlights", "engine"],
+        shared: &["lib"],
+    },
+    Law {
+        source: "rust/server/src",
+        rooms: &["serde_words", "settings", "net", "http", "store", "fetch", "uploads", "routes", "openapi", "router"],
+        // The state of all requests has one of each.
+        shared: &["lib", "app"],
+    },
+    Law {
+        source: "rust/client/src",
+        rooms: &[
+            "raw", "settings", "direct", "forms", "rows", "columns", "request_error", "retry", "endpoints", "exchange",
+            "vectors", "passages", "rerank", "stored_documents",
+        ],
+        shared: &["lib"],
+    },
+];
+
+/// Imports against the order, and circles.
 pub(crate) fn complaints(root: &Path) -> Vec<String> {
-    let source = root.join("rust/core/src");
-    let mut complaints = Vec::new();
-    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let modules = modules(&source);
-    for (module, path) in &modules {
-        if module == "lib" {
-            continue;
+    LAWS.iter().flat_map(|law| law.complaints(&Sources::read(&root.join(law.source)))).collect()
+}
+
+impl Law {
+    fn complaints(&self, sources: &Sources) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let mut imports: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let is_shared = |module: &str| self.shared.contains(&module);
+        for module in sources.code.keys().filter(|module| !is_shared(module)) {
+            let own = room(module);
+            let Some(place) = self.position(own) else {
+                let rooms = self.rooms.join(", ");
+                complaints.push(format!("{}/{own}: no room of the flow; the rooms are {rooms}", self.source));
+                continue;
+            };
+            for target in sources.imports(module).into_iter().filter(|target| !is_shared(target)) {
+                if self.position(room(target)).is_some_and(|other| other > place) {
+                    let file = module.replace("::", "/");
+                    complaints.push(format!("{}/{file}.rs: imports {target}, which stands after {own}", self.source));
+                }
+                imports.entry(module).or_default().insert(target);
+            }
         }
-        let own_room = module.split("::").next().unwrap_or_default();
-        let Some(own) = position(own_room) else {
-            complaints.push(format!("{}: no room of the flow; the rooms are {}", path.display(), ROOMS.join(", ")));
-            continue;
+        let circles = circles(&imports).into_iter();
+        complaints.extend(circles.map(|circle| format!("{}: a circle of imports: {circle}", self.source)));
+        complaints
+    }
+
+    fn position(&self, room: &str) -> Option<usize> {
+        self.rooms.iter().position(|known| *known == room)
+    }
+}
+
+fn room(module: &str) -> &str {
+    module.split("::").next().unwrap_or_default()
+}
+
+/// The files of a crate by their modules.
+struct Sources {
+    /// Without comments and tests.
+    code: BTreeMap<String, String>,
+    /// For each module, the names that it re-exports and their paths.
+    reexports: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+impl Sources {
+    fn read(source: &Path) -> Self {
+        let code = |path: &Path| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+            text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
         };
-        let text = fs::read_to_string(path).unwrap_or_default();
-        for (number, line) in text.lines().enumerate() {
-            if line.contains("#[cfg(test)]") {
-                break;
-            }
-            let code = line.split("//").next().unwrap_or_default();
-            for name in named(code, "crate::") {
-                let target = name.split("::").next().unwrap_or_default();
-                if position(target).is_some_and(|other| other > own) {
-                    let place = path.strip_prefix(root).unwrap_or(path).display();
-                    complaints
-                        .push(format!("{place}:{}: {own_room} imports {target}, which stands after it", number + 1));
-                }
-                if let Some(target) = file_of(&name, &modules) {
-                    imports.entry(module.clone()).or_default().insert(target);
-                }
-            }
-            let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
-            for name in named(code, "super::") {
-                if let Some(target) = file_of(&format!("{parent}::{name}"), &modules) {
-                    imports.entry(module.clone()).or_default().insert(target);
-                }
-            }
+        let module =
+            |path: &Path| Some(path.strip_prefix(source).ok()?.with_extension("").to_str()?.replace('/', "::"));
+        let files = crate::tidy::files(source);
+        let code: BTreeMap<String, String> =
+            files.iter().filter_map(|path| Some((module(path)?, code(path)))).collect();
+        let mut sources = Self { code, reexports: BTreeMap::new() };
+        for (module, text) in &sources.code {
+            let named = uses(text).filter(|(is_public, _)| *is_public).flat_map(|(_, tree)| expanded(tree));
+            let paths = named.filter_map(|path| sources.absolute(module, &path));
+            let by_name = paths.filter_map(|path| Some((path.last()?.clone(), path))).collect();
+            sources.reexports.insert(module.clone(), by_name);
         }
+        sources
     }
-    complaints.extend(circles(&imports));
-    complaints
-}
 
-fn position(room: &str) -> Option<usize> {
-    ROOMS.iter().position(|known| *known == room)
-}
+    /// The modules that a file imports, but for those it is part of and those that are part of it.
+    fn imports(&self, module: &str) -> BTreeSet<&str> {
+        let text = &self.code[module];
+        let used = uses(text).flat_map(|(_, tree)| expanded(tree));
+        let named = ["crate::", "super::", "self::"].into_iter().flat_map(|prefix| paths(text, prefix));
+        let found = used.chain(named).filter_map(|path| self.file_of(&self.absolute(module, &path)?, 0));
+        let is_part = |one: &str, other: &str| one == other || one.starts_with(&format!("{other}::"));
+        found.filter(|target| !is_part(module, target) && !is_part(target, module)).collect()
+    }
 
-fn modules(source: &Path) -> BTreeMap<String, PathBuf> {
-    crate::tidy::files(source)
-        .into_iter()
-        .filter_map(|path| {
-            let module = path.strip_prefix(source).ok()?.with_extension("").to_str()?.replace('/', "::");
-            Some((module, path))
+    /// A path from the crate's root; `None` if it leads into another crate.
+    fn absolute(&self, module: &str, path: &str) -> Option<Vec<String>> {
+        let mut parts: Vec<&str> = path.split("::").collect();
+        let mut start: Vec<&str> = if module == "lib" { Vec::new() } else { module.split("::").collect() };
+        match parts[0] {
+            "crate" => (start, parts) = (Vec::new(), parts.split_off(1)),
+            "self" => parts = parts.split_off(1),
+            "super" => {
+                let ups = parts.iter().take_while(|part| **part == "super").count();
+                start.truncate(start.len().saturating_sub(ups));
+                parts = parts.split_off(ups);
+            }
+            child if self.code.contains_key(&[start.as_slice(), &[child]].concat().join("::")) => {}
+            _ => return None,
+        }
+        Some(start.into_iter().chain(parts).map(str::to_owned).collect())
+    }
+
+    /// The file that a path leads to, also by a re-export.
+    fn file_of(&self, path: &[String], depth: usize) -> Option<&str> {
+        (1..=path.len()).rev().find_map(|length| {
+            let (module, _) = self.code.get_key_value(&path[..length].join("::"))?;
+            let other = path.get(length).and_then(|name| self.reexports[module].get(name));
+            match other {
+                Some(other) if depth < 5 => self.file_of(other, depth + 1),
+                _ => Some(module.as_str()),
+            }
         })
-        .collect()
-}
-
-/// The paths in a line of code that begin with this.
-fn named(code: &str, prefix: &str) -> Vec<String> {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
-    let paths = code.match_indices(prefix).map(|(at, _)| &code[at + prefix.len()..]);
-    paths.map(|rest| rest.split(|letter| !is_part(letter)).next().unwrap_or_default().to_owned()).collect()
-}
-
-/// The file that a path leads to: the longest beginning of it that is one.
-fn file_of(path: &str, modules: &BTreeMap<String, PathBuf>) -> Option<String> {
-    let parts: Vec<&str> = path.split("::").filter(|part| !part.is_empty()).collect();
-    (1..=parts.len()).rev().map(|length| parts[..length].join("::")).find(|module| modules.contains_key(module))
-}
-
-/// Files that import each other, but for a file and those that are part of it.
-fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
-    let is_part =
-        |one: &str, other: &str| one.starts_with(&format!("{other}::")) || other.starts_with(&format!("{one}::"));
-    let reached = |from: &str| {
-        let (mut known, mut left) = (BTreeSet::new(), vec![from.to_owned()]);
-        while let Some(module) = left.pop() {
-            for next in imports.get(&module).into_iter().flatten() {
-                if !is_part(&module, next) && known.insert(next.clone()) {
-                    left.push(next.clone());
-                }
-            }
-        }
-        known
-    };
-    let all: BTreeMap<&String, BTreeSet<String>> = imports.keys().map(|module| (module, reached(module))).collect();
-    let mut found = BTreeSet::new();
-    for (module, known) in &all {
-        let circle: Vec<&str> = known
-            .iter()
-            .filter(|other| *other != *module && all.get(other).is_some_and(|back| back.contains(*module)))
-            .map(String::as_str)
-            .collect();
-        if !circle.is_empty() {
-            let mut members = [circle, vec![module.as_str()]].concat();
-            members.sort_unstable();
-            found.insert(format!("rust/core/src: a circle of imports: {}", members.join(", ")));
-        }
     }
-    found.into_iter().collect()
+}
+
+/// The `use` declarations of a file: whether each is a re-export, and its tree.
+fn uses(text: &str) -> impl Iterator<Item = (bool, &str)> {
+    text.split(';').filter_map(|statement| {
+        let at = statement.rfind("use ").filter(|at| {
+            let before = statement[..*at].lines().last().unwrap_or_default().trim_end();
+            before.is_empty() || before.starts_with("pub")
+        })?;
+        let is_public = statement[..at].trim_end().rsplit('\n').next().is_some_and(|line| line.starts_with("pub"));
+        Some((is_public, statement[at + "use ".len()..].trim()))
+    })
+}
+
+/// The paths of a tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expanded(tree: &str) -> Vec<String> {
+    let Some((before, inner)) = tree.split_once('{') else {
+        return vec![tree.split(" as ").next().unwrap_or_default().trim().trim_end_matches("::*").to_owned()];
+    };
+    let inner = inner.trim_end().strip_suffix('}').unwrap_or(inner);
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for letter in inner.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut().into_iter().for_each(|part| part.push(letter));
+    }
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    parts.flat_map(expanded).map(|path| format!("{}{path}", before.trim())).collect()
+}
+
+/// The paths in code that begin with this.
+fn paths(code: &str, prefix: &str) -> Vec<String> {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+    let found = code.match_indices(prefix).filter(|(at, _)| !code[..*at].ends_with(is_part));
+    found.map(|(at, _)| code[at..].split(|letter| !is_part(letter)).next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Files that import each other.
+fn circles(imports: &BTreeMap<&str, BTreeSet<&str>>) -> BTreeSet<String> {
+    let all: BTreeMap<&str, BTreeSet<&str>> =
+        imports.keys().map(|module| (*module, reached(imports, module))).collect();
+    let members = |module: &str| {
+        let is_back = |other: &&str| all.get(other).is_some_and(|reached| reached.contains(module));
+        all[module].iter().copied().filter(is_back).collect::<Vec<_>>().join(", ")
+    };
+    all.iter().filter(|(module, reached)| reached.contains(*module)).map(|(module, _)| members(module)).collect()
+}
+
+/// All files that a file imports, at once or through others.
+fn reached<'modules>(
+    imports: &BTreeMap<&'modules str, BTreeSet<&'modules str>>,
+    from: &'modules str,
+) -> BTreeSet<&'modules str> {
+    let (mut known, mut left) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = left.pop() {
+        left.extend(imports.get(module).into_iter().flatten().copied().filter(|next| known.insert(*next)));
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(files: &[(&str, &str)]) -> Vec<String> {
+        let folder = std::env::temp_dir().join(format!("layers-{}-{:p}", std::process::id(), files));
+        for (name, text) in files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let law = Law { source: "src", rooms: &["low", "high"], shared: &["lib"] };
+        let complaints = law.complaints(&Sources::read(&folder));
+        fs::remove_dir_all(folder).unwrap();
+        complaints
+    }
+
+    #[test]
+    fn imports_follow_the_order_of_rooms() {
+        assert!(
+            complaints(&[("low.rs", "pub struct A;"), ("high.rs", "use crate::low::A;\nfn f(a: A) {}")]).is_empty()
+        );
+        let upwards = complaints(&[("low.rs", "fn f() { crate::high::g() }"), ("high.rs", "pub fn g() {}")]);
+        assert_eq!(upwards, ["src/low.rs: imports high, which stands after low"]);
+        assert_eq!(complaints(&[("other.rs", "")]), ["src/other: no room of the flow; the rooms are low, high"]);
+    }
+
+    #[test]
+    fn re_exports_lead_to_the_file_that_has_the_name() {
+        let files = [
+            ("low.rs", "mod one;\nmod two;\npub use one::One;\npub(crate) use two::{\n    Other, Two,\n};"),
+            ("low/one.rs", "use super::{Two, self as low};"),
+            ("low/two.rs", "use crate::low::One;"),
+        ];
+        assert_eq!(complaints(&files), ["src: a circle of imports: low::one, low::two"]);
+        let straight = [files[0], files[1], ("low/two.rs", "#[cfg(test)]\nmod tests {\n    use super::super::One;\n}")];
+        assert!(complaints(&straight).is_empty());
+    }
 }

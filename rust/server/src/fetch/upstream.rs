@@ -11,10 +11,11 @@ use tokio::time::timeout_at;
 use url::Url;
 
 use crate::app::App;
-use crate::fetch::http_client::{self, Unread};
-use crate::http::admission::{Admitted, too_late};
-use crate::http::failure::{Cause, Failure};
+use crate::fetch::limited_body::{self, Unread};
+use crate::http::admission::Admitted;
+use crate::http::failure::{Cause, Failure, too_late};
 use crate::http::trace_context;
+use crate::net::http_client;
 use crate::settings::Settings;
 
 pub(crate) struct Upstream {
@@ -81,7 +82,7 @@ async fn read(app: &App, response: Response) -> Result<Answered, Failure> {
         return Err(Failure::new(Cause::Upstream, format!("the upstream answered {status}")));
     }
     let (body, memory) =
-        http_client::read(&app.admission.bodies, response, most).await.map_err(|unread| match unread {
+        limited_body::read(&app.admission.bodies, response, most).await.map_err(|unread| match unread {
             Unread::TooLarge => Failure::new(Cause::Upstream, format!("the upstream answered more than {most} bytes")),
             Unread::NoMemory(failure) => failure,
             Unread::Broken(error) => broken(&error),

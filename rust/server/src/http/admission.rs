@@ -24,12 +24,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::app::App;
-use crate::http::binary_body::{COMPUTE_TOKENS, TRUNCATED};
 use crate::http::body;
 use crate::http::concurrency::ConcurrencyLimiter;
-use crate::http::failure::{Cause, Failure};
-use crate::http::middleware::RequestId;
+use crate::http::failure::{Cause, Failure, internal, too_late};
+use crate::http::request_id::RequestId;
 use crate::http::tei_headers::Compute;
+use crate::http::vector_headers::{COMPUTE_TOKENS, TRUNCATED};
 
 /// Fields of the request that the route does not know.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields");
@@ -376,12 +376,4 @@ impl Admitted {
 
 fn overloaded(message: String) -> Failure {
     Failure::new(Cause::Core(ErrorKind::Overloaded), message)
-}
-
-pub(crate) fn too_late(message: &str) -> Failure {
-    Failure::new(Cause::Core(ErrorKind::DeadlineExceeded), message)
-}
-
-pub(crate) fn internal(message: &str) -> Failure {
-    Failure::new(Cause::Core(ErrorKind::Internal), message)
 }

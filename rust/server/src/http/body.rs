@@ -22,8 +22,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
-use crate::http::admission::too_late;
-use crate::http::failure::{Cause, Failure};
+
+use crate::http::failure::{Cause, Failure, too_late};
+use crate::serde_words::in_words;
 
 /// A value inside a body that must be an object. Without it, serde also takes a list, as the fields in their order.
 #[derive(JsonSchema)]
@@ -164,28 +165,6 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Failure> {
     }
     let message = format!("the body must be JSON and say so, by content-type: application/json, not {named:?}");
     Err(Failure::new(Cause::UnsupportedMediaType, message))
-}
-
-/// serde names a number by Rust's type.
-const IN_WORDS: [(&str, &str); 8] = [
-    ("expected u16", "expected a whole number from 0 to 65535"),
-    ("expected i64", "expected a whole number"),
-    ("expected i32", "expected a whole number of 32 bits"),
-    ("expected usize", "expected a whole number from 0"),
-    ("expected u64", "expected a whole number from 0"),
-    ("expected u32", "expected a whole number from 0"),
-    ("expected f64", "expected a number"),
-    ("expected f32", "expected a number"),
-];
-
-/// serde's message about a value. The position in the text is useful only if the text is not JSON; otherwise the field has a name.
-pub(crate) fn in_words(error: &serde_json::Error) -> String {
-    let message = IN_WORDS.iter().fold(error.to_string(), |message, (from, to)| message.replace(from, to));
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    match message.strip_suffix(&place) {
-        Some(plain) if error.classify() == Category::Data => plain.to_owned(),
-        _ => message,
-    }
 }
 
 fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Failure {

@@ -106,7 +106,7 @@ pub(crate) struct Failure {
     /// The field of the body, as `documents[3].text`.
     pub(crate) field: Option<String>,
     /// The format of its body, if that is not the one of the path.
-    pub(crate) shape: Option<Shape>,
+    pub(crate) format: Option<ErrorFormat>,
     /// Whether there is too little or too much of something.
     pub(crate) amount: Option<Amount>,
 }
@@ -125,9 +125,17 @@ pub(crate) fn refused<T>(field: impl Into<String>, message: impl Into<String>) -
     Err(Failure::of_field(Cause::Unprocessable, field, message))
 }
 
+pub(crate) fn too_late(message: &str) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::DeadlineExceeded), message)
+}
+
+pub(crate) fn internal(message: &str) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::Internal), message)
+}
+
 impl Failure {
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into(), field: None, shape: None, amount: None }
+        Self { cause, message: message.into(), field: None, format: None, amount: None }
     }
 
     pub(crate) fn of_field(cause: Cause, field: impl Into<String>, message: impl Into<String>) -> Self {
@@ -139,18 +147,18 @@ impl Failure {
         Self { amount: Some(amount), ..Self::of_field(Cause::Unprocessable, field, message) }
     }
 
-    pub(crate) fn status(&self, shape: Shape) -> StatusCode {
+    pub(crate) fn status(&self, format: ErrorFormat) -> StatusCode {
         match self.amount {
-            Some(Amount::Nothing) if shape == Shape::Tei => StatusCode::BAD_REQUEST,
-            Some(Amount::TooMuch) if shape == Shape::Tei => StatusCode::PAYLOAD_TOO_LARGE,
-            _ => shape.status(self.cause.row().status),
+            Some(Amount::Nothing) if format == ErrorFormat::Tei => StatusCode::BAD_REQUEST,
+            Some(Amount::TooMuch) if format == ErrorFormat::Tei => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => format.status(self.cause.row().status),
         }
     }
 
     /// Marks a request of Text Embeddings Inference to a route of several APIs, which fails with 422 and that API's body.
     pub(crate) fn of_tei(self) -> Self {
         let is_body = self.cause.row().status == StatusCode::UNPROCESSABLE_ENTITY;
-        Self { shape: is_body.then_some(Shape::Tei).or(self.shape), ..self }
+        Self { format: is_body.then_some(ErrorFormat::Tei).or(self.format), ..self }
     }
 
     /// Whether its message is for the log only: it may contain an encoder's error, which can contain its input.
@@ -191,8 +199,9 @@ impl IntoResponse for Failure {
 }
 
 /// The format of a route's error body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ErrorFormat {
+    #[default]
     Native,
     OpenAi,
     /// Of Text Embeddings Inference.
@@ -206,25 +215,7 @@ pub(crate) enum Shape {
     Vllm,
 }
 
-impl Shape {
-    /// The shape of the routes under this path.
-    pub(crate) fn of(path: &str) -> Self {
-        match path {
-            _ if path.ends_with("/rerank") || path.ends_with("/reranking") => Self::Rerank,
-            "/v1/embed" | "/v2/embed" | "/v1/tokenize" | "/v1/detokenize" | "/detokenize" | "/score" | "/v1/score"
-            | "/pooling" | "/invocations" | "/version" => Self::Vllm,
-            "/embedding" | "/embeddings" | "/models" => Self::OpenAi,
-            _ if path.starts_with("/v1/") => Self::OpenAi,
-            "/" | "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/similarity" | "/tokenize" | "/decode"
-            | "/info" | "/ping" => Self::Tei,
-            // `routes::exa` explains the two slashes.
-            "/contents" | "//contents" | "/search" | "//search" | "/findSimilar" | "//findSimilar" | "/answer"
-            | "//answer" => Self::Exa,
-            "/mcp" => Self::Mcp,
-            _ => Self::Native,
-        }
-    }
-
+impl ErrorFormat {
     /// The status of a failure: only Text Embeddings Inference and this server itself have 422.
     pub(crate) fn status(self, status: StatusCode) -> StatusCode {
         let is_body = status == StatusCode::UNPROCESSABLE_ENTITY && !matches!(self, Self::Native | Self::Tei);
@@ -472,35 +463,35 @@ mod tests {
     fn each_family_of_routes_has_its_own_body() {
         let failure = Failure::of_field(Cause::Unprocessable, "input", "too many");
         assert_eq!(
-            Shape::of("/v1/embeddings").body(&failure, "id"),
+            ErrorFormat::OpenAi.body(&failure, "id"),
             json!({"error": {"message": "input: too many", "type": "invalid_request_error", "param": "input", "code": "invalid_body"}})
         );
         assert_eq!(
-            Shape::of("/embed").body(&failure, "id"),
+            ErrorFormat::Tei.body(&failure, "id"),
             json!({"error": "input: too many", "error_type": "Validation"})
         );
         let too_much = Failure::of_amount(Amount::TooMuch, "inputs", "too many");
         let nothing = Failure::of_amount(Amount::Nothing, "inputs", "none");
-        assert_eq!(too_much.status(Shape::Tei), StatusCode::PAYLOAD_TOO_LARGE);
-        assert_eq!(nothing.status(Shape::Tei), StatusCode::BAD_REQUEST);
-        assert_eq!(Shape::Tei.body(&nothing, "id"), json!({"error": "inputs: none", "error_type": "Empty"}));
-        assert_eq!(too_much.status(Shape::OpenAi), StatusCode::BAD_REQUEST);
-        assert_eq!(too_much.status(Shape::Native), StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(too_much.status(ErrorFormat::Tei), StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(nothing.status(ErrorFormat::Tei), StatusCode::BAD_REQUEST);
+        assert_eq!(ErrorFormat::Tei.body(&nothing, "id"), json!({"error": "inputs: none", "error_type": "Empty"}));
+        assert_eq!(too_much.status(ErrorFormat::OpenAi), StatusCode::BAD_REQUEST);
+        assert_eq!(too_much.status(ErrorFormat::Native), StatusCode::UNPROCESSABLE_ENTITY);
         assert_eq!(
-            Shape::of("/contents").body(&failure, "id"),
+            ErrorFormat::Exa.body(&failure, "id"),
             json!({"requestId": "id", "error": "input: too many", "tag": "INVALID_REQUEST_BODY"})
         );
-        assert_eq!(Shape::of("/search").status(StatusCode::UNPROCESSABLE_ENTITY), StatusCode::BAD_REQUEST);
-        let too_many = Shape::of("/v2/embed").body(&failure, "id");
+        assert_eq!(ErrorFormat::Exa.status(StatusCode::UNPROCESSABLE_ENTITY), StatusCode::BAD_REQUEST);
+        let too_many = ErrorFormat::Vllm.body(&failure, "id");
         assert_eq!(too_many["message"], "input: too many");
         assert_eq!(
             too_many["error"],
             json!({"message": "input: too many", "type": "BadRequestError", "param": "input", "code": 400})
         );
-        assert_eq!(Shape::of("/v2/rerank").body(&failure, "id")["message"], "input: too many");
+        assert_eq!(ErrorFormat::Rerank.body(&failure, "id")["message"], "input: too many");
         let refused = Failure::new(Cause::Core(ErrorKind::Overloaded), "try again");
         assert_eq!(
-            Shape::of("/mcp").body(&refused, "id"),
+            ErrorFormat::Mcp.body(&refused, "id"),
             json!({
                 "jsonrpc": "2.0",
                 "id": null,
@@ -508,7 +499,7 @@ mod tests {
             })
         );
         assert_eq!(
-            Shape::of("/highlights").body(&failure, "id"),
+            ErrorFormat::Native.body(&failure, "id"),
             json!({"error": {"kind": "invalid_body", "message": "too many", "field": "input", "retryable": false}, "request_id": "id"})
         );
     }

@@ -12,41 +12,24 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use opentelemetry::trace::SpanContext;
 use pullquote_core::error::{Error, ErrorKind};
-use uuid::Uuid;
 
 use crate::app::App;
 use crate::http::admission::{IGNORED, RequestLimits, RequestTimes};
-use crate::http::failure::{Cause, Failure, Shape};
+use crate::http::failure::{Cause, ErrorFormat, Failure};
 use crate::http::otel::RequestSpan;
+use crate::http::request_id::{REQUEST_ID, RequestId};
+use crate::http::tei_headers::{INFERENCE_TIME, QUEUE_TIME, TOTAL_TIME};
 use crate::http::trace_context::{self, TRACEPARENT};
 use crate::net::body_drain::BodyDrain;
-use crate::routes::page::FILES;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout-ms");
 const REQUEST_PRIORITY: HeaderName = HeaderName::from_static("request-priority");
-pub(crate) const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
-pub(crate) const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
-pub(crate) const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
 /// The header with the kind of a failure, for which not every API has a field.
 const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 
 /// Headers of answers that CORS exposes to other sites.
 pub(crate) const EXPOSED: [HeaderName; 8] =
     [IGNORED, REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
-
-/// The longest request id that a client may set.
-pub(crate) const LONGEST_ID: usize = 128;
-
-/// Whether a route needs no key, unless `--protect-all` is set.
-pub(crate) fn is_open(method: &Method, path: &str) -> bool {
-    let is_read = matches!(*method, Method::GET | Method::HEAD);
-    let is_probe = ["/live", "/health", "/v1/health", "/ping", "/metrics", "/openapi.json"].contains(&path);
-    is_read && (is_probe || FILES.iter().any(|file| file.path == path))
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct RequestId(pub(crate) String);
 
 /// A request in progress. Dropped before its answer, it is recorded as cancelled.
 struct RequestGuard<'app> {
@@ -67,10 +50,10 @@ struct RequestGuard<'app> {
 pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let (mut request, drain) = BodyDrain::track(request);
-    let id = request_id(request.headers());
+    let id = RequestId::of(request.headers());
     let caller = trace_context::caller(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let shape = Shape::of(request.uri().path());
+    let format = app.routes.error_format(request.uri().path());
     let (method, is_http1) = (request.method().clone(), request.version() < Version::HTTP_2);
     let span = app.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
     let context = span.as_ref().map(RequestSpan::context).or_else(|| caller.as_ref().map(trace_context::child));
@@ -89,7 +72,7 @@ pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: 
             failure.into_response()
         }
     };
-    let mut response = guard.finish(response, shape);
+    let mut response = guard.finish(response, format);
     if !drain.finish().await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -105,7 +88,7 @@ fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, F
         let message = "this server rejects the host of this request; --allowed-host allows it";
         return Err(Failure::new(Cause::WrongHost, message));
     }
-    let is_open = !app.settings.protect_all && is_open(request.method(), request.uri().path());
+    let is_open = !app.settings.protect_all && app.routes.is_open(request.method(), request.uri().path());
     if !is_open && !app.keys.allow(request.headers()) {
         let message = "this needs a valid key, as authorization: Bearer KEY or x-api-key: KEY";
         return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
@@ -136,20 +119,13 @@ fn priority(headers: &HeaderMap) -> Result<i32, Failure> {
     })
 }
 
-/// The client's own id if it is safe in a log, or else a new one.
-fn request_id(headers: &HeaderMap) -> RequestId {
-    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    let is_fit = |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned))
-}
-
 impl RequestGuard<'_> {
-    fn finish(mut self, mut response: Response, shape: Shape) -> Response {
+    fn finish(mut self, mut response: Response, format: ErrorFormat) -> Response {
         self.is_finished = true;
         let mut failure = response.extensions_mut().remove::<Failure>();
         if let Some(failure) = &mut failure {
             self.conceal(failure);
-            response = render(failure, failure.shape.unwrap_or(shape), &self.id, &response);
+            response = render(failure, failure.format.unwrap_or(format), &self.id, &response);
         }
         let times = response.extensions_mut().remove::<RequestTimes>();
         let total = self.began.elapsed();
@@ -165,7 +141,7 @@ impl RequestGuard<'_> {
             headers.insert(QUEUE_TIME, milliseconds(times.queued));
             headers.insert(INFERENCE_TIME, milliseconds(times.ran));
             if let Some(compute) = times.compute {
-                compute.write(headers, times, total);
+                compute.write(headers, times.queued, times.ran, total);
             }
         }
         if self.is_http1 && self.app.is_stopping() {
@@ -229,9 +205,9 @@ impl Drop for RequestGuard<'_> {
 }
 
 /// Writes a failure's body, and keeps the headers of the response, such as `Allow` of a 405.
-fn render(failure: &Failure, shape: Shape, id: &RequestId, bare: &Response) -> Response {
+fn render(failure: &Failure, format: ErrorFormat, id: &RequestId, bare: &Response) -> Response {
     let mut response =
-        (failure.status(shape), [(header::CONTENT_TYPE, "application/json")], shape.body(failure, &id.0).to_string())
+        (failure.status(format), [(header::CONTENT_TYPE, "application/json")], format.body(failure, &id.0).to_string())
             .into_response();
     for (name, value) in bare.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
@@ -258,23 +234,4 @@ fn micros(time: Duration) -> u64 {
 fn milliseconds(time: Duration) -> HeaderValue {
     let text = format!("{:.3}", time.as_secs_f64() * 1e3);
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("0"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id_of(given: &str) -> String {
-        let mut headers = HeaderMap::new();
-        headers.insert(REQUEST_ID, HeaderValue::from_bytes(given.as_bytes()).unwrap());
-        request_id(&headers).0
-    }
-
-    #[test]
-    fn unsafe_request_id_is_replaced() {
-        assert_eq!(id_of("a-1"), "a-1");
-        for unfit in ["", "two words", "ünfit", &"x".repeat(LONGEST_ID + 1)] {
-            assert_eq!(id_of(unfit).len(), 32, "{unfit:?}");
-        }
-    }
 }

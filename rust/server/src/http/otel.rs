@@ -19,7 +19,7 @@ use pullquote_core::engine::Work;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use url::Url;
 
-use crate::fetch::http_client;
+use crate::net::http_client;
 use crate::settings::Settings;
 
 /// For sending a batch, and for the last ones when the server stops.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::app::App;
-use crate::http::admission::RequestTimes;
-use crate::http::middleware::{INFERENCE_TIME, QUEUE_TIME, TOTAL_TIME};
 
+pub(crate) const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
+pub(crate) const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
+pub(crate) const TOTAL_TIME: HeaderName = HeaderName::from_static("x-total-time");
 const COMPUTE_TYPE: HeaderName = HeaderName::from_static("x-compute-type");
 const COMPUTE_TIME: HeaderName = HeaderName::from_static("x-compute-time");
 const COMPUTE_CHARACTERS: HeaderName = HeaderName::from_static("x-compute-characters");
@@ -16,7 +17,7 @@ const TOKENIZATION_TIME: HeaderName = HeaderName::from_static("x-tokenization-ti
 /// Headers that only these answers have.
 pub(crate) const EXPOSED: [HeaderName; 4] = [COMPUTE_TYPE, COMPUTE_TIME, COMPUTE_CHARACTERS, TOKENIZATION_TIME];
 
-/// The work for an answer, besides [`RequestTimes`].
+/// The work for an answer, besides its times in the queue and in the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compute {
     /// `None` if the server does not know where its encoder computes.
@@ -36,7 +37,7 @@ impl Compute {
     }
 
     /// `total` is the time since the request's headers.
-    pub(crate) fn write(self, headers: &mut HeaderMap, times: &RequestTimes, total: Duration) {
+    pub(crate) fn write(self, headers: &mut HeaderMap, queued: Duration, ran: Duration, total: Duration) {
         let Self { kind, characters, tokenization } = self;
         if let Some(kind) = kind {
             headers.insert(COMPUTE_TYPE, HeaderValue::from_static(kind));
@@ -47,8 +48,8 @@ impl Compute {
             (COMPUTE_TIME, total),
             (TOTAL_TIME, total),
             (TOKENIZATION_TIME, tokenization),
-            (QUEUE_TIME, times.queued),
-            (INFERENCE_TIME, times.ran.saturating_sub(tokenization)),
+            (QUEUE_TIME, queued),
+            (INFERENCE_TIME, ran.saturating_sub(tokenization)),
         ] {
             headers.insert(name, u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into());
         }

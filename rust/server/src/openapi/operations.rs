@@ -3,14 +3,15 @@
 use serde_json::{Value, json};
 
 use super::schemas::Schemas;
-use crate::http::binary_body::OCTETS;
+use crate::http::failure::ErrorFormat;
+use crate::http::vector_headers::OCTETS;
 use crate::routes::cohere::{CohereEmbedRequest, CohereEmbeddings};
 use crate::routes::documents::{DocumentRequest, DocumentsRequest, PutDocument, PutDocuments, StoredDocument};
 use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
 use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
 use crate::routes::llama_cpp::{EmbeddingRequest, embedding_schema};
-use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema, vector_schema};
+use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema};
 use crate::routes::opensearch::{SemanticHighlighterRequest, SemanticHighlights};
 use crate::routes::page::FILES;
 use crate::routes::render::{PNG, RenderRequest};
@@ -21,6 +22,7 @@ use crate::routes::tokens::{
     CohereText, CohereTokenizeRequest, CohereTokens, DecodeRequest, DetokenizeRequest, DetokenizedText, Token,
     TokenizeRequest, TokenizedContent, TokenizedPrompt,
 };
+use crate::routes::vectors::vector_schema;
 use crate::routes::vllm::{ScoreRequest, Scores, Version, pooling_schema, token_pooling_schema};
 
 #[derive(Default)]
@@ -38,16 +40,20 @@ pub(super) struct Operation {
     pub(super) body: Option<(Value, Value)>,
     /// The schema of the form that it reads.
     pub(super) form: Option<Value>,
-    pub(super) answers: Vec<Answer>,
-    pub(super) work: Work,
+    pub(super) answers: Vec<SuccessAnswer>,
+    pub(super) work: Handling,
     /// Whether its answers have the headers of Text Embeddings Inference.
     pub(super) has_tei_headers: bool,
+    /// The format of its failures.
+    pub(super) errors: ErrorFormat,
+    /// Whether it needs no key.
+    pub(super) is_open: bool,
     /// Statuses of failures besides those of `work`.
     pub(super) failures: &'static [u16],
 }
 
 /// A successful answer.
-pub(super) struct Answer {
+pub(super) struct SuccessAnswer {
     pub(super) status: u16,
     pub(super) description: &'static str,
     /// Schemas by content type; none without a body.
@@ -56,20 +62,20 @@ pub(super) struct Answer {
 
 /// How a route handles a request, which decides how it can fail.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum Handling {
     /// Answers without a permit.
     #[default]
-    Tell,
+    Immediate,
     /// Waits for its turn.
     Compute,
     /// Parses a body and waits for its turn.
     Parse,
 }
 
-impl Work {
+impl Handling {
     pub(super) const fn failures(self) -> &'static [u16] {
         match self {
-            Self::Tell => &[400, 401, 421, 503],
+            Self::Immediate => &[400, 401, 421, 503],
             Self::Compute => &[400, 401, 408, 413, 415, 421, 429, 500, 503, 504],
             Self::Parse => &[400, 401, 408, 413, 415, 421, 422, 429, 500, 503, 504],
         }
@@ -97,7 +103,7 @@ impl Operation {
     }
 
     fn reads(mut self, schema: Value, example: Value) -> Self {
-        (self.body, self.work) = (Some((schema, example)), Work::Parse);
+        (self.body, self.work) = (Some((schema, example)), Handling::Parse);
         self
     }
 
@@ -113,17 +119,21 @@ impl Operation {
             "properties": properties,
             "additionalProperties": false,
         });
-        (self.form, self.work) = (Some(form), Work::Parse);
+        (self.form, self.work) = (Some(form), Handling::Parse);
         self
     }
 
     fn writes(mut self, status: u16, description: &'static str, content: Vec<(&'static str, Value)>) -> Self {
-        self.answers.push(Answer { status, description, content });
+        self.answers.push(SuccessAnswer { status, description, content });
         self
     }
 
     fn writes_json(self, description: &'static str, schema: Value) -> Self {
         self.writes(200, description, vec![(JSON, schema)])
+    }
+
+    fn open(self) -> Self {
+        Self { is_open: true, ..self }
     }
 
     fn fails(mut self, failures: &'static [u16]) -> Self {
@@ -133,10 +143,25 @@ impl Operation {
 }
 
 pub(super) fn operations(schemas: &mut Schemas) -> Vec<Operation> {
-    let mut operations = highlights(schemas);
-    for family in [documents, exa, openai, tei, rerank, cohere, vllm, llama_cpp, opensearch, mcp, server] {
-        operations.extend(family(schemas));
-    }
+    type Family = fn(&mut Schemas) -> Vec<Operation>;
+    let families: [(Family, ErrorFormat); 11] = [
+        (highlights, ErrorFormat::Native),
+        (documents, ErrorFormat::Native),
+        (exa, ErrorFormat::Exa),
+        (openai, ErrorFormat::OpenAi),
+        (tei, ErrorFormat::Tei),
+        (rerank, ErrorFormat::Rerank),
+        (cohere, ErrorFormat::Vllm),
+        (vllm, ErrorFormat::Vllm),
+        (llama_cpp, ErrorFormat::OpenAi),
+        (opensearch, ErrorFormat::Native),
+        (mcp, ErrorFormat::Mcp),
+    ];
+    let of_families = families.into_iter().flat_map(|(family, errors)| {
+        family(schemas).into_iter().map(move |operation| Operation { errors, ..operation })
+    });
+    let mut operations: Vec<Operation> = of_families.collect();
+    operations.extend(server(schemas));
     operations
 }
 
@@ -205,7 +230,7 @@ fn documents(schemas: &mut Schemas) -> Vec<Operation> {
     });
     let operation = |method, name, summary| Operation {
         in_path: Some(id.clone()),
-        work: Work::Compute,
+        work: Handling::Compute,
         failures: &[404, 422],
         ..Operation::new(method, "/documents/{id}", name, "documents", summary)
     };
@@ -492,6 +517,7 @@ fn llama_cpp(schemas: &mut Schemas) -> Vec<Operation> {
             .writes_json("For each text, in order, a list with its vector.", schemas.written(embedding_schema))
             .fails(&[404]),
         Operation::new("get", "/v1/health", "healthV1", "llamacpp", "Check that texts are encoded")
+            .open()
             .described("As `/health`.")
             .writes_json("They are.", schemas.answer::<Healthy>()),
     ]
@@ -538,7 +564,11 @@ fn mcp(_: &mut Schemas) -> Vec<Operation> {
 }
 
 fn server(schemas: &mut Schemas) -> Vec<Operation> {
-    let operation = |path, id, summary| Operation::new("get", path, id, "server", summary);
+    let operation = |path, id, summary| {
+        // Text Embeddings Inference has these two paths.
+        let errors = if matches!(path, "/" | "/ping") { ErrorFormat::Tei } else { ErrorFormat::Native };
+        Operation { errors, is_open: true, ..Operation::new("get", path, id, "server", summary) }
+    };
     let text = |content_type| vec![(content_type, json!({"type": "string"}))];
     let file = |file: &'static crate::routes::page::File| {
         operation(file.path, file.id, file.summary).writes(200, "For a browser.", text(file.content_type)).writes(

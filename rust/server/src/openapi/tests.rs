@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Facts, document};
+use super::{Facts, document, route_table};
+use crate::http::failure::ErrorFormat;
 use crate::routes::families;
+use crate::routes::page::FILES;
 use crate::settings::tests::settings;
 
 fn documented(has_keys: bool) -> Value {
@@ -93,11 +95,36 @@ fn api_keys_are_required_except_on_open_routes() {
     assert!(has_way_without(&documented(false)));
     let document = documented(true);
     assert!(!has_way_without(&document));
+    let table = route_table();
     for ((path, method), operation) in operations(&document) {
-        let method = method.to_uppercase().parse().unwrap();
-        let is_open = crate::http::middleware::is_open(&method, &path);
+        let is_probe = ["/live", "/health", "/v1/health", "/ping", "/metrics", "/openapi.json"].contains(&&*path);
+        let is_open = method == "get" && (is_probe || FILES.iter().any(|file| file.path == path));
         assert_eq!(operation["security"] == json!([]), is_open, "{path}");
         assert_eq!(operation["responses"]["401"].is_null(), is_open, "{path}");
+        assert_eq!(table.is_open(&method.to_uppercase().parse().unwrap(), &path), is_open, "{path}");
+    }
+}
+
+#[test]
+fn errors_have_the_format_of_the_routes_api() {
+    let table = route_table();
+    for (format, paths) in [
+        (ErrorFormat::Rerank, "/rerank /v1/rerank /v2/rerank /reranking /v1/reranking"),
+        (ErrorFormat::Vllm, "/v1/embed /v2/embed /v1/tokenize /v1/detokenize /detokenize /score /v1/score /pooling"),
+        (ErrorFormat::Vllm, "/invocations /version"),
+        (
+            ErrorFormat::OpenAi,
+            "/embedding /embeddings /models /v1/models /v1/models/a /v1/embeddings /v1/none /v1/health",
+        ),
+        (ErrorFormat::Tei, "/ /embed /embed_all /embed_sparse /predict /similarity /tokenize /decode /info /ping"),
+        (ErrorFormat::Exa, "/contents //contents /search //search /findSimilar //findSimilar /answer //answer"),
+        (ErrorFormat::Mcp, "/mcp"),
+        (ErrorFormat::Native, "/highlights /render /documents /documents/a /live /metrics /page.css /none"),
+        (ErrorFormat::Native, "/predictions/semantic_highlighter"),
+    ] {
+        for path in paths.split(' ') {
+            assert_eq!(table.error_format(path), format, "{path}");
+        }
     }
 }
 

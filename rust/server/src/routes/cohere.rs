@@ -16,14 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::openai::check_dimensions;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
-use crate::http::binary_body::Encoding;
 use crate::http::body::Object;
 use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
+use crate::routes::encoding::Encoding;
+use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model};
-use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()

@@ -17,8 +17,8 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, compute, computing};
 use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
-use crate::store::documents::{HASH_PATTERN, check_count, check_lengths};
+use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
+use crate::store::hashes::HASH_PATTERN;
 use crate::store::{Stored, not_stored};
 
 /// The longest id in bytes: as long as an address may be.

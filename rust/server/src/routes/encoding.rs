@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::HeaderValue;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use pullquote_core::encoder::cosine::normalize;
@@ -20,22 +20,9 @@ use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
 use crate::http::dtype::NumberFormat;
 use crate::http::failure::Failure;
-use crate::http::middleware::RequestId;
+use crate::http::request_id::RequestId;
+use crate::http::vector_headers::{MODEL, OCTETS, PROMPT_TOKENS, TRUNCATED, headers};
 use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};
-
-pub(crate) const OCTETS: &str = "application/octet-stream";
-
-const SHAPE: HeaderName = HeaderName::from_static("x-embedding-shape");
-const DTYPE: HeaderName = HeaderName::from_static("x-embedding-dtype");
-const BYTE_ORDER: HeaderName = HeaderName::from_static("x-embedding-byte-order");
-const PROMPT_TOKENS: HeaderName = HeaderName::from_static("x-prompt-tokens");
-pub(crate) const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
-/// Text Embeddings Inference's header for the number of tokens of all texts.
-pub(crate) const COMPUTE_TOKENS: HeaderName = HeaderName::from_static("x-compute-tokens");
-const MODEL: HeaderName = HeaderName::from_static("x-model");
-
-/// The headers that describe a body of vectors.
-pub(crate) const EXPOSED: [HeaderName; 6] = [SHAPE, DTYPE, BYTE_ORDER, PROMPT_TOKENS, TRUNCATED, MODEL];
 
 /// Tokenized texts to encode and send.
 pub(crate) struct Encoding {
@@ -156,15 +143,6 @@ impl Encoding {
         }
         Ok(Some(format.pack(vectors, self.dimension)))
     }
-}
-
-pub(crate) fn headers(rows: usize, dimension: usize, format: NumberFormat) -> Vec<(HeaderName, HeaderValue)> {
-    let shape = HeaderValue::from_str(&format!("{rows},{dimension}")).unwrap_or(HeaderValue::from_static(""));
-    vec![
-        (SHAPE, shape),
-        (DTYPE, HeaderValue::from_static(format.dtype.name())),
-        (BYTE_ORDER, HeaderValue::from_static(format.byte_order())),
-    ]
 }
 
 /// Records a failure after the answer has begun, which cannot contain it.

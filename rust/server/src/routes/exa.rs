@@ -11,6 +11,7 @@ pub(super) mod named_pages;
 pub(super) mod passages;
 mod request;
 pub(super) mod search;
+mod search_request;
 mod shortlist;
 mod upstream;
 
@@ -23,7 +24,7 @@ use crate::app::App;
 use crate::http::failure::{Cause, Failure};
 pub(crate) use answer::ExaAnswer;
 pub(crate) use contents::ContentsRequest;
-pub(crate) use search::SearchRequest;
+pub(crate) use search_request::SearchRequest;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     // The paths with two slashes: Exa's client for Python appends "/contents" to its base address, even if that ends

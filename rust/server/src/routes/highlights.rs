@@ -37,7 +37,8 @@ use crate::http::body;
 use crate::http::failure::{Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::http::negotiation;
-use crate::store::documents::{RequestPage, check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::request_pages::RequestPage;
 use crate::uploads::form::{self, UploadForm};
 
 pub(crate) const JSON: &str = "application/json";

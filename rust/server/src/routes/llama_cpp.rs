@@ -8,14 +8,14 @@ use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-use super::openai::vector_schema;
 use super::rerank;
+use super::vectors::vector_schema;
 use super::vectors::{Direction, ModelName, Texts, Truncation, check_model};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
-use crate::http::binary_body::Encoding;
 use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
+use crate::routes::encoding::Encoding;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()

@@ -33,12 +33,12 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use self::highlights::{Answer, HighlightsArguments, highlights};
+use self::highlights::{HighlightsArguments, ToolAnswer, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
-use crate::http::admission::{Admitted, Reply, internal};
+use crate::http::admission::{Admitted, Reply};
 use crate::http::body::check_content_type;
-use crate::http::failure::{Cause, Failure, refused};
+use crate::http::failure::{Cause, Failure, internal, refused};
 use crate::http::host_check::check_origin;
 use crate::settings::Settings;
 
@@ -76,7 +76,7 @@ fn tools(fetches: bool) -> Vec<Tool> {
                        than all.";
     let mut find = tool("highlights", "Find passages", description, fetches)
         .with_input_schema::<HighlightsArguments>()
-        .with_output_schema::<Answer>();
+        .with_output_schema::<ToolAnswer>();
     if !fetches && let Some(Value::Object(properties)) = Arc::make_mut(&mut find.input_schema).get_mut("properties") {
         properties.remove("urls");
     }

@@ -2,10 +2,9 @@
 //!
 //! A text over the model's limit is refused, unless the request asks for truncation; under `/embeddings`, as Text Embeddings
 //! Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
-//! [`crate::http::binary_body`]), as `OpenAI`, vLLM and `Accept` ask for them.
+//! [`crate::routes::encoding`]), as `OpenAI`, vLLM and `Accept` ask for them.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -22,19 +21,20 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::Name;
 use super::llama_cpp::{self, EUCLIDEAN, NOT_NORMALIZED};
 use super::token_vectors::{TokenEncoding, TokenVectors, write_lists};
+use super::{Name, unix_time};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, RequestControl, computing};
-use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body;
 use crate::http::dtype::{Endianness, NumberFormat, write_entries, write_list};
-use crate::http::failure::{Cause, Failure, Shape, refused};
-use crate::http::middleware::RequestId;
+use crate::http::failure::{Cause, ErrorFormat, Failure, refused};
 use crate::http::negotiation;
-use crate::openapi::limits::{DIMENSION, PURPOSES};
-use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model};
+use crate::http::request_id::RequestId;
+use crate::http::vector_headers::OCTETS;
+use crate::routes::encoding::Encoding;
+use crate::routes::limits::{DIMENSION, PURPOSES};
+use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model, vector_schema};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -263,11 +263,6 @@ pub(super) fn list_schema(
     })
 }
 
-/// A vector of the model, as numbers.
-pub(crate) fn vector_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "array", "items": {"type": "number"}, "minItems": DIMENSION, "maxItems": DIMENSION})
-}
-
 pub(super) fn answer(app: &App, input: &Input, truncates: bool) -> Result<Reply, Failure> {
     EmbeddingsRequest::parse(app, input, truncates)?.answer(app, input, EMBEDDINGS)
 }
@@ -282,7 +277,7 @@ fn of_vllm(mut failure: Failure) -> Failure {
         failure.message.push_str(" (literal_error)");
     }
     if failure.field.as_deref().is_some_and(|field| VLLM_FIELDS.contains(&field)) {
-        failure.shape = Some(Shape::Vllm);
+        failure.format = Some(ErrorFormat::Vllm);
     }
     failure
 }
@@ -548,8 +543,4 @@ fn served(app: &App) -> ServedModel<'_> {
         backend: "pullquote",
         capabilities: ["embed", "rerank"],
     }
-}
-
-pub(super) fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

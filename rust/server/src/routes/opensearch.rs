@@ -17,10 +17,9 @@ use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::highlights::{pair, place};
+use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
 use crate::routes::offsets::{Offsets, Positions};
-use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/predictions/semantic_highlighter", computing(answer))

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::app::App;
-use crate::store::documents::bytes_hash;
+use crate::store::hashes::bytes_hash;
 
 macro_rules! policy {
     ($images:literal, $more:literal) => {

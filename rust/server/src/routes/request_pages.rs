@@ -1,19 +1,18 @@
-//! Documents: the pages of a request.
+//! The pages of a request: texts, and documents of the store.
 
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
-use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::http::failure::{Amount, Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::http::failure::{Failure, refused};
+use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
 use crate::settings::Settings;
+use crate::store::hashes::text_hash;
 use crate::store::{Store, Stored, not_stored};
 use crate::uploads::document as uploads;
 
@@ -218,42 +217,6 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 }
 
-pub(crate) fn check_lengths<'text>(
-    texts: impl IntoIterator<Item = &'text str>,
-    field: &str,
-    limit: usize,
-) -> Result<(), Failure> {
-    match texts.into_iter().enumerate().find(|(_, text)| text.len() > limit) {
-        None => Ok(()),
-        Some((index, text)) => Err(Failure::of_amount(
-            Amount::TooMuch,
-            format!("{field}[{index}]"),
-            format!("a text has {} bytes; the maximum is {limit}", text.len()),
-        )),
-    }
-}
-
-pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(), Failure> {
-    let refused = |amount, message: String| Err(Failure::of_amount(amount, field, message));
-    match count {
-        0 => refused(Amount::Nothing, "the list is empty; it must have at least one entry".to_owned()),
-        _ if count > limit => refused(Amount::TooMuch, format!("there are {count} entries; the maximum is {limit}")),
-        _ => Ok(()),
-    }
-}
-
-/// The form of a [`text_hash`].
-pub(crate) const HASH_PATTERN: &str = "^sha256:[0-9a-f]{64}$";
-
-/// Identifies a text: the SHA-256 of its UTF-8, after `sha256:`.
-pub(crate) fn text_hash(text: &str) -> String {
-    bytes_hash(text.as_bytes())
-}
-
-pub(crate) fn bytes_hash(bytes: &[u8]) -> String {
-    format!("sha256:{:x}", Bytes::copy_from_slice(&Sha256::digest(bytes)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,11 +229,5 @@ mod tests {
         assert!(read("{}").unwrap_err().contains(NOTHING));
         assert!(read(r#"{"text": "a", "url": "b"}"#).unwrap_err().contains("url"));
         assert!(read("3").unwrap_err().contains('3'));
-    }
-
-    #[test]
-    fn text_hash_is_sha256() {
-        let known = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(text_hash("abc"), known);
     }
 }

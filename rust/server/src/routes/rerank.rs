@@ -19,13 +19,13 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
-use crate::http::binary_body::Encoding;
 use crate::http::failure::{Failure, refused};
 use crate::http::tei_headers::Compute;
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
-use crate::routes::openai::unix_time;
+use crate::routes::encoding::Encoding;
+use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
+use crate::routes::request_pages::Documents;
+use crate::routes::unix_time;
 use crate::routes::vectors::{Direction, Item, ModelName, Truncation, check_model};
-use crate::store::documents::{Documents, check_count, check_lengths};
 use crate::store::not_stored;
 
 pub(super) fn routes() -> Router<Arc<App>> {

@@ -21,15 +21,15 @@ use super::openai::{check_dimensions, check_int8, check_json_dtype};
 use super::token_vectors::{TokenEncoding, write_lists};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
-use crate::http::binary_body::{Encoding, OCTETS};
 use crate::http::body::Object;
 use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::negotiation;
 use crate::http::tei_headers::Compute;
-use crate::openapi::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
+use crate::http::vector_headers::OCTETS;
+use crate::routes::encoding::Encoding;
+use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
 use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation};
-use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()

@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
+use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
 use crate::routes::vectors::{ModelName, Strings, check_model};
-use crate::store::documents::{check_count, check_lengths};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()

@@ -3,14 +3,13 @@
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::tokens::{GivenIds, Role, Row, RowOptions, TextOrIds, TruncationSide};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::http::admission::RequestControl;
 use crate::http::failure::{Amount, Cause, Failure, refused};
-use crate::openapi::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES};
-use crate::store::documents::{check_count, check_lengths};
+use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, check_count, check_lengths};
 
 /// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special tokens around
 /// them, or `add_special_tokens: false`. A text may also be an object with a `prompt_string`, or with a `content` of text parts.
@@ -365,4 +364,9 @@ impl Vectors {
     pub(crate) fn rows(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.dimension)
     }
+}
+
+/// A vector of the model, as numbers.
+pub(crate) fn vector_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "array", "items": {"type": "number"}, "minItems": DIMENSION, "maxItems": DIMENSION})
 }

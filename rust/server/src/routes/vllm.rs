@@ -10,14 +10,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema, unix_time, vector_schema};
+use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema};
 use super::token_vectors::token_vectors_schema;
-use super::{rerank, tei};
+use super::{rerank, tei, unix_time};
 use crate::app::App;
 use crate::http::admission::{Input, Reply, computing};
-use crate::http::binary_body::Encoding;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model};
+use crate::routes::encoding::Encoding;
+use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model, vector_schema};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()

@@ -21,8 +21,7 @@ use crate::app::App;
 use crate::http::admission::{Admitted, Input, Reply};
 use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
-use crate::openapi::limits::MAX_DOCUMENTS;
-use crate::store::documents::{check_count, check_lengths};
+use crate::routes::limits::{MAX_DOCUMENTS, check_count, check_lengths};
 
 /// Pages, and what to return of each.
 #[derive(Deserialize, JsonSchema)]

@@ -11,28 +11,17 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use pullquote_core::engine::Work;
 use pullquote_core::text::formats::Format;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use super::answer::{ContextPage, Cost, ExaAnswer, ExaResult, milliseconds_since};
 use super::passages::{self, ExaPage, Passages};
-use super::request::{ContentsOptions, HighlightOptions, Warning, warnings};
+use super::request::{HighlightOptions, Warning, warnings};
+use super::search_request::{PLACE, Search};
 use super::shortlist::{Found, shortlist};
 use super::upstream;
 use crate::app::App;
 use crate::http::admission::{Input, Reply, compute};
-use crate::http::failure::{Failure, refused};
+use crate::http::failure::Failure;
 use crate::store::Stored;
-
-/// The path of the options for pages.
-pub(super) const PLACE: &str = "contents.";
-
-/// Number of results if the request does not say.
-pub(crate) const DEFAULT_RESULTS: i64 = 10;
-
-/// Maximum number of results.
-pub(crate) const MOST_RESULTS: usize = 100;
 
 /// The most bytes of stored documents of which all passages are compared. Two cores encode 100 kB in 1.75 s
 /// (`bench/second_query.py`).
@@ -41,58 +30,12 @@ const MAX_EXACT_BYTES: usize = 64 * 1024;
 /// Options of a search that do not change its results here.
 const QUIET: [&str; 4] = ["moderation", "type", "useAutoprompt", "stream"];
 
-/// A query, and what to return of each page.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", expecting = "an object with a query")]
-pub(crate) struct SearchRequest {
-    #[schemars(regex(pattern = r"\S"))]
-    query: String,
-    #[serde(default)]
-    #[schemars(range(min = 1, max = MOST_RESULTS), extend("default" = DEFAULT_RESULTS))]
-    num_results: Option<i64>,
-    /// What to return of each page.
-    #[serde(default)]
-    #[schemars(with = "Option<ContentsOptions>")]
-    contents: Option<Map<String, Value>>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-/// A checked search.
-pub(super) struct Search {
-    pub(super) query: String,
-    num_results: usize,
-    pub(super) wanted: ContentsOptions,
-    rest: Map<String, Value>,
-}
-
 pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     if app.upstream.is_some() {
         return upstream::search(&app, request).await;
     }
     let began = Instant::now();
     compute(&app, request, move |app, input| answer(app, input, began)).await
-}
-
-impl Search {
-    pub(super) fn read(input: &Input) -> Result<Self, Failure> {
-        let SearchRequest { query, num_results, contents, rest } = input.parse()?;
-        if query.trim().is_empty() {
-            return refused("query", "the query is empty; it needs at least one character");
-        }
-        for name in ["highlights", "text", "summary", "context"] {
-            if rest.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
-                return refused(name, "it belongs under contents");
-            }
-        }
-        let asked = num_results.unwrap_or(DEFAULT_RESULTS);
-        let num_results = usize::try_from(asked).unwrap_or_default();
-        if !(1..=MOST_RESULTS).contains(&num_results) {
-            return refused("numResults", format!("it must be from 1 to {MOST_RESULTS}, not {asked}"));
-        }
-        let wanted = ContentsOptions::read(contents.unwrap_or_default(), PLACE)?;
-        Ok(Self { query, num_results, wanted, rest })
-    }
 }
 
 fn answer(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {

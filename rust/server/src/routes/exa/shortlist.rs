@@ -11,8 +11,8 @@ use pullquote_core::tokens::Role;
 
 use crate::app::App;
 use crate::http::admission::Input;
-use crate::http::binary_body::Encoding;
 use crate::http::failure::Failure;
+use crate::routes::encoding::Encoding;
 use crate::store::Stored;
 
 /// Documents whose passages are compared, for each result and at least.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{ContextPage, cut};
 use super::passages::{self, ExaPage, Passages};
 use super::request::{HighlightOptions, Warning};
-use super::search::{PLACE, Search};
+use super::search_request::{PLACE, Search};
 use crate::app::App;
 use crate::fetch::upstream::Answered;
 use crate::http::admission::{Admitted, Input, Reply};

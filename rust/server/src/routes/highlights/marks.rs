@@ -20,7 +20,7 @@ pub(super) enum Tag {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(super) enum Encoder {
+pub(super) enum MarkEncoder {
     #[default]
     Html,
     Default,
@@ -30,11 +30,11 @@ pub(super) enum Encoder {
 pub(super) struct Marks {
     pre: String,
     post: String,
-    encoder: Encoder,
+    encoder: MarkEncoder,
 }
 
 impl Marks {
-    pub(super) fn read(pre: Option<Tag>, post: Option<Tag>, encoder: Encoder) -> Option<Self> {
+    pub(super) fn read(pre: Option<Tag>, post: Option<Tag>, encoder: MarkEncoder) -> Option<Self> {
         if pre.is_none() && post.is_none() {
             return None;
         }
@@ -68,7 +68,7 @@ impl Marks {
     }
 
     fn push(&self, marked: &mut String, text: &str) {
-        if self.encoder == Encoder::Default {
+        if self.encoder == MarkEncoder::Default {
             return marked.push_str(text);
         }
         for character in text.chars() {
@@ -94,9 +94,9 @@ mod tests {
         let page = Positions::of(text, vec![0, 4, 8, 11, 19]);
         let marks = |encoder| Marks { pre: "<em>".to_owned(), post: "</em>".to_owned(), encoder };
         let words = || [[4, 8], [11, 19]].into_iter();
-        let escaped = marks(Encoder::Html).around(&page, 0..19, words());
+        let escaped = marks(MarkEncoder::Html).around(&page, 0..19, words());
         assert_eq!(escaped, "&lt;b&gt; <em>Brot</em> &amp; <em>Brötchen</em>");
-        assert_eq!(marks(Encoder::Default).around(&page, 4..19, words()), "<em>Brot</em> & <em>Brötchen</em>");
-        assert!(Marks::read(None, None, Encoder::Html).is_none());
+        assert_eq!(marks(MarkEncoder::Default).around(&page, 4..19, words()), "<em>Brot</em> & <em>Brötchen</em>");
+        assert!(Marks::read(None, None, MarkEncoder::Html).is_none());
     }
 }

@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::marks::{Encoder, Marks, Tag};
+use super::marks::{MarkEncoder, Marks, Tag};
 use super::vectors::VectorEncoding;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::openapi::limits::MAX_QUERIES;
+use crate::routes::limits::{MAX_QUERIES, check_count};
 use crate::routes::offsets::Offsets;
-use crate::store::documents::{Documents, RequestPage, check_count};
+use crate::routes::request_pages::{Documents, RequestPage};
 
 /// Queries, pages and options.
 #[derive(Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ pub(crate) struct HighlightsRequest {
     #[serde(default)]
     post_tags: Option<Tag>,
     #[serde(default)]
-    encoder: Encoder,
+    encoder: MarkEncoder,
     #[serde(default)]
     pub(super) encoding_format: VectorEncoding,
     #[serde(default)]

@@ -15,7 +15,7 @@ use super::marks::Marks;
 use super::request::PreparedRequest;
 use super::vectors::{Numbers, Written};
 use crate::routes::offsets::{Offsets, Positions};
-use crate::store::documents::HASH_PATTERN;
+use crate::store::hashes::HASH_PATTERN;
 use crate::uploads::document::Rectangle;
 
 /// The highlights of one page, for one query or for all of them.

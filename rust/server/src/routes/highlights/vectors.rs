@@ -20,10 +20,11 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
-use crate::http::binary_body::{Encoding, OCTETS, headers};
 use crate::http::body;
 use crate::http::dtype::pack;
 use crate::http::failure::Failure;
+use crate::http::vector_headers::{OCTETS, headers};
+use crate::routes::encoding::Encoding;
 use crate::routes::openai::check_json_dtype;
 use crate::routes::vectors;
 

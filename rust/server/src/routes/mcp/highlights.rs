@@ -20,7 +20,7 @@ use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::exa::named_pages::{self, NamedPage, check_names};
 use crate::routes::exa::passages::ExaPage;
 use crate::routes::highlights::{is_answered, pair, place, places};
-use crate::store::documents::{check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
 
 /// Beyond this, counting the tokens of all sources would take longer than finding the passages.
 const MAX_COUNTED_CHARS: usize = 2_000_000;
@@ -59,7 +59,8 @@ const fn most_passages() -> i64 {
 
 /// The passages of all sources, best first.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Answer {
+#[schemars(title = "Answer")]
+pub(super) struct ToolAnswer {
     #[schemars(
         description = "false if nothing in the sources answers the query; the passages are then the nearest ones"
     )]
@@ -169,7 +170,7 @@ fn answer(
     });
     let sources: Vec<Source> = texts.chain(pages.iter().map(|(named, page)| Source::of(named, page))).collect();
     if sources.is_empty() {
-        let none = Answer {
+        let none = ToolAnswer {
             answered: false,
             note: UNANSWERED,
             passages: Vec::new(),
@@ -196,7 +197,7 @@ fn answer(
     let read: Vec<&str> =
         texts.iter().zip(&answers.texts).map(|(source, text)| text.as_deref().unwrap_or(source)).collect();
     let is_answered = is_answered(&answers.scores);
-    let answer = Answer {
+    let answer = ToolAnswer {
         answered: is_answered,
         note: if is_answered { "" } else { UNANSWERED },
         truncated: passages.iter().map(|passage| passage.text.len()).sum::<usize>()

@@ -1,0 +1,51 @@
+//! Reranking: the scores of texts for a query.
+
+use pullquote_core::error::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::{ClientState, Request, compute, json_body};
+use crate::raw::bad;
+use crate::retry::CallOptions;
+use crate::vectors::Text;
+
+/// The score of a text for a query.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct RerankResult {
+    pub index: usize,
+    /// The cosine of the vectors, or the server's own measure.
+    pub score: f32,
+}
+
+pub(crate) async fn rerank<T: Text>(
+    shared: &ClientState,
+    query: &str,
+    texts: &[T],
+    top_n: Option<usize>,
+    call: CallOptions,
+) -> Result<Vec<RerankResult>> {
+    #[derive(Serialize)]
+    struct RerankBody<'call> {
+        query: &'call str,
+        texts: Vec<&'call str>,
+    }
+    let size = texts.iter().map(|text| text.as_ref().len()).sum();
+    let body = || json_body(&RerankBody { query, texts: texts.iter().map(AsRef::as_ref).collect() });
+    let answer = shared.fetch(&Request::post("/rerank", compute(size, body)?), call).await?;
+    let ranks: Vec<RerankResult> = answer.read_json()?;
+    let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.error(&error))?;
+    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
+    ranks.truncate(top_n.unwrap_or(usize::MAX));
+    Ok(ranks)
+}
+
+/// Checks that each text is ranked once.
+fn ranked(ranks: Vec<RerankResult>, texts: usize) -> Result<Vec<RerankResult>> {
+    let mut is_ranked = vec![false; texts];
+    for RerankResult { index, score } in &ranks {
+        match is_ranked.get_mut(*index) {
+            Some(ranked) if !*ranked && score.is_finite() => *ranked = true,
+            _ => return Err(bad(format!("it ranks text {index} of {texts} with the score {score}, or twice"))),
+        }
+    }
+    if ranks.len() == texts { Ok(ranks) } else { Err(bad(format!("it ranks {} of {texts} texts", ranks.len()))) }
+}

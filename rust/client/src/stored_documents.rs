@@ -1,0 +1,98 @@
+//! Documents that servers store.
+
+use pullquote_core::error::Result;
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use url::form_urlencoded;
+
+use crate::exchange::{ClientState, Request, compute, json_body};
+use crate::raw::bad;
+use crate::retry::CallOptions;
+use crate::settings::invalid;
+use crate::vectors::Text;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct StoredDocument {
+    #[serde(default)]
+    pub title: Option<String>,
+    #[serde(default)]
+    pub text: String,
+    pub text_hash: String,
+}
+
+/// What storing documents did.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct PutDocuments {
+    /// Documents whose ids are new.
+    pub created: usize,
+    /// Documents that replaced others.
+    pub replaced: usize,
+}
+
+pub(crate) async fn put_document(
+    shared: &ClientState,
+    id: &str,
+    text: &str,
+    title: Option<&str>,
+    call: CallOptions,
+) -> Result<String> {
+    #[derive(Serialize)]
+    struct DocumentBody<'call> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'call str>,
+        text: &'call str,
+    }
+    let body = compute(text.len(), || json_body(&DocumentBody { title, text }))?;
+    let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id)?) };
+    shared.fetch(&request, call).await?.read_json::<StoredDocument>().map(|stored| stored.text_hash)
+}
+
+pub(crate) async fn put_documents<T: Text>(
+    shared: &ClientState,
+    documents: &[(T, T, Option<T>)],
+    call: CallOptions,
+) -> Result<PutDocuments> {
+    #[derive(Serialize)]
+    struct NamedDocument<'call> {
+        id: &'call str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'call str>,
+        text: &'call str,
+    }
+    #[derive(Serialize)]
+    struct DocumentsBody<'call> {
+        documents: Vec<NamedDocument<'call>>,
+    }
+    let size = documents.iter().map(|(_, text, _)| text.as_ref().len()).sum();
+    let named = documents.iter().map(|(id, text, title)| NamedDocument {
+        id: id.as_ref(),
+        title: title.as_ref().map(AsRef::as_ref),
+        text: text.as_ref(),
+    });
+    let body = compute(size, || json_body(&DocumentsBody { documents: named.collect() }))?;
+    let answer = shared.fetch(&Request::post("/documents", body), call).await?;
+    let put: PutDocuments = answer.read_json()?;
+    let (stored, sent) = (put.created.checked_add(put.replaced), documents.len());
+    if stored == Some(sent) {
+        return Ok(put);
+    }
+    Err(answer.error(&bad(format!("{} created and {} replaced are not {sent} documents", put.created, put.replaced))))
+}
+
+pub(crate) async fn get_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<StoredDocument> {
+    let answer = shared.fetch(&Request::of(Method::GET, path(id)?), call).await?;
+    compute(answer.body.len(), || answer.read_json())
+}
+
+pub(crate) async fn delete_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<()> {
+    shared.fetch(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
+}
+
+/// The path of a document, with any id as one segment.
+fn path(id: &str) -> Result<String> {
+    if id.is_empty() || id == "." || id == ".." {
+        return Err(invalid(format!("a document's id must be a name, not {id:?}")));
+    }
+    let escaped: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    Ok(format!("/documents/{}", escaped.replace('+', "%20")))
+}

@@ -1,0 +1,94 @@
+//! All routes, inside the middleware, under their prefix and with CORS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderValue, Method, Uri};
+use axum::middleware::{from_fn, from_fn_with_state};
+use pullquote_core::engine::option_values::similar;
+use pullquote_core::error::{Error, ErrorKind, Result};
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
+
+use crate::app::App;
+use crate::http::failure::{Cause, Failure};
+use crate::http::middleware::{EXPOSED, handle};
+use crate::http::negotiation::compress_if_preferred;
+use crate::http::{tei_headers, vector_headers};
+use crate::openapi;
+use crate::routes::families;
+
+/// How long a browser may cache the result of a preflight.
+const CORS_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// All routes, inside the middleware.
+pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
+    let router = families()
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(Arc::clone(app), handle))
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .layer(from_fn(compress_if_preferred))
+        .with_state(Arc::clone(app));
+    let router = prefixed(router, &app.settings.url_prefix);
+    let origins = &app.settings.cors_origin;
+    if origins.is_empty() {
+        return Ok(router);
+    }
+    // Outside the middleware: a browser's preflight has no key.
+    let layer = CorsLayer::new()
+        .allow_origin(allowed(origins)?)
+        .allow_methods(AllowMethods::mirror_request())
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(ExposeHeaders::list(
+            EXPOSED.into_iter().chain(vector_headers::EXPOSED).chain(tei_headers::EXPOSED),
+        ))
+        .max_age(CORS_AGE);
+    Ok(router.layer(layer))
+}
+
+/// The routes, and the same under a prefix. With the prefix `/v1`, the routes already have infinity's paths.
+fn prefixed(router: Router, prefix: &str) -> Router {
+    match prefix.trim_end_matches('/') {
+        "" | "/v1" => router,
+        path => Router::new().nest(path, router.clone()).fallback_service(router),
+    }
+}
+
+async fn no_such_route(method: Method, uri: Uri) -> Failure {
+    let all = openapi::routes();
+    let paths: Vec<&str> = all.iter().map(|(_, path)| *path).collect();
+    let advice = if let Some(path) = similar(uri.path(), &paths) {
+        format!("did you mean {path}?")
+    } else {
+        // Not the files of the pages.
+        let routes = all.iter().filter(|(_, path)| !path.contains('.') || *path == "/openapi.json");
+        let routes: Vec<String> = routes.map(|(method, path)| format!("{} {path}", method.to_uppercase())).collect();
+        format!("the routes are {}", routes.join(", "))
+    };
+    let message = format!("there is no route {method} {}; {advice}", uri.path());
+    Failure::new(Cause::Core(ErrorKind::NotFound), message)
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Failure {
+    let path = uri.path();
+    let allowed = openapi::routes().iter().filter(|(_, other)| *other == path).map(|(method, _)| method.to_uppercase());
+    let allowed: Vec<String> = allowed.collect();
+    let advice = if allowed.is_empty() { String::new() } else { format!("; send {}", allowed.join(" or ")) };
+    Failure::new(Cause::MethodNotAllowed, format!("{path} does not take {method}{advice}"))
+}
+
+fn allowed(origins: &[String]) -> Result<AllowOrigin> {
+    if origins.iter().any(|origin| origin == "*") {
+        return Ok(AllowOrigin::any());
+    }
+    let read = |origin: &String| {
+        HeaderValue::from_str(origin.trim_end_matches('/')).map_err(|_| {
+            let message = format!("cors_origin must be * or like https://example.com, not {origin:?}");
+            Error::new(ErrorKind::InvalidArgument, message)
+        })
+    };
+    Ok(AllowOrigin::list(origins.iter().map(read).collect::<Result<Vec<HeaderValue>>>()?))
+}
