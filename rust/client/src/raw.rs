@@ -42,8 +42,9 @@ impl EmbeddingHeaders {
         if !is_octets(kind) {
             return Ok(None);
         }
-        if text(CONTENT_ENCODING.as_str())?.is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-            return Err(bad("its vectors are compressed, which the request does not accept"));
+        let is_encoded = |encoding: &&str| !encoding.eq_ignore_ascii_case("identity");
+        if let Some(encoding) = text(CONTENT_ENCODING.as_str())?.filter(is_encoded) {
+            return Err(bad(format!("its vectors are compressed by {encoding}, which the request does not accept")));
         }
         let wanted = |name: &str| text(name)?.ok_or_else(|| bad(format!("it has raw vectors but no header {name}")));
         let order = wanted("x-embedding-byte-order")?;

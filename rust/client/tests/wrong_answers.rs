@@ -37,30 +37,30 @@ fn impossible_embedding_headers_are_errors_that_name_them() {
     };
     let without = |name: &str| honest.iter().filter(|(known, _)| *known != name).copied().collect::<Vec<_>>();
     let cases = [
-        (with("x-embedding-shape", "3,8"), "3 rows for 2 texts"),
-        (with("x-embedding-shape", "2,9"), "64 bytes for the shape 2,9, which needs 72"),
-        (with("x-embedding-shape", "2,0"), "vectors of 0 values"),
-        (with("x-embedding-shape", "2,4000000000"), "vectors of 4000000000 values"),
-        (with("x-embedding-shape", "2,99999999999999999999999"), "not two counts"),
-        (with("x-embedding-shape", "2,-8"), "not two counts"),
-        (with("x-embedding-shape", "2,+8"), "not two counts"),
-        (with("x-embedding-shape", "2"), "not two counts"),
-        (with("x-embedding-byte-order", "big"), "byte order \"big\""),
-        (with("x-embedding-dtype", "float64"), "values of \"float64\""),
-        (with("x-embedding-dtype", "int8"), "64 bytes for the shape 2,8, which needs 16"),
-        (with("x-embedding-dtype", "float16"), "64 bytes for the shape 2,8, which needs 32"),
-        (without("x-embedding-shape"), "no header x-embedding-shape"),
-        (without("x-embedding-dtype"), "no header x-embedding-dtype"),
-        (without("x-embedding-byte-order"), "no header x-embedding-byte-order"),
-        ([honest.as_slice(), &[("content-encoding", "gzip")]].concat(), "compressed"),
-        (vec![("content-type", "text/html"), ("content-length", LENGTH)], "cannot be read"),
+        (with("x-embedding-shape", "3,8"), &["3 rows", "2 texts"][..]),
+        (with("x-embedding-shape", "2,9"), &["64", "2,9", "72"]),
+        (with("x-embedding-shape", "2,0"), &["0 values"]),
+        (with("x-embedding-shape", "2,4000000000"), &["4000000000"]),
+        (with("x-embedding-shape", "2,99999999999999999999999"), &["shape", "99999999999999999999999"]),
+        (with("x-embedding-shape", "2,-8"), &["shape", "2,-8"]),
+        (with("x-embedding-shape", "2,+8"), &["shape", "2,+8"]),
+        (with("x-embedding-shape", "2"), &["shape", "2"]),
+        (with("x-embedding-byte-order", "big"), &["byte order", "big"]),
+        (with("x-embedding-dtype", "float64"), &["float64"]),
+        (with("x-embedding-dtype", "int8"), &["64", "2,8", "16"]),
+        (with("x-embedding-dtype", "float16"), &["64", "2,8", "32"]),
+        (without("x-embedding-shape"), &["x-embedding-shape"]),
+        (without("x-embedding-dtype"), &["x-embedding-dtype"]),
+        (without("x-embedding-byte-order"), &["x-embedding-byte-order"]),
+        ([honest.as_slice(), &[("content-encoding", "gzip")]].concat(), &["gzip"]),
+        (vec![("content-type", "text/html"), ("content-length", LENGTH)], &["line 1"]),
     ];
-    for (headers, message) in cases {
+    for (headers, named) in cases {
         let bytes = answer(200, &headers, &bytes);
         let server = Server::new(move |_| at_once(bytes.clone()));
         let error = embed(&client(&[server.url()], &json!({"retries": 2})), 2, CallOptions::default()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BadAnswer, "{message}: {error:?}");
-        assert!(error.message().contains(message), "{message}: {error:?}");
+        assert_eq!(error.kind(), ErrorKind::BadAnswer, "{named:?}: {error:?}");
+        assert!(named.iter().all(|value| error.message().contains(value)), "{named:?}: {error:?}");
         assert_eq!(server.count(), 1, "a wrong answer is not retried");
     }
 }
@@ -88,37 +88,25 @@ fn packed_vectors_have_the_requested_dtype_or_fail() {
     );
     let numbers = vec![0x81; 20];
     assert_eq!(packed(&claimed("int8", "20", numbers.clone()), EmbeddingDtype::Int8).unwrap(), vec![0x81; 40]);
-    let lies = [
-        (claimed("int8", "20", numbers.clone()), EmbeddingDtype::Binary, "values of int8 instead of binary"),
-        (claimed("float32", "80", vec![0; 80]), EmbeddingDtype::Int8, "values of float32 instead of int8"),
-        (
-            claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]),
-            EmbeddingDtype::Binary,
-            "row 1 has bits after its 10 values",
-        ),
-        (
-            claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()),
-            EmbeddingDtype::Float16,
-            "row 1 has a value",
-        ),
-        (
-            claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()),
-            EmbeddingDtype::Bfloat16,
-            "row 0 has a value",
-        ),
-        (claimed("int8", "21", numbers), EmbeddingDtype::Int8, "21 bytes for the shape 2,10, which needs 20"),
+    let wrong = [
+        (claimed("int8", "20", numbers.clone()), EmbeddingDtype::Binary, &["int8", "binary"][..]),
+        (claimed("float32", "80", vec![0; 80]), EmbeddingDtype::Int8, &["float32", "int8"]),
+        (claimed("binary", "4", vec![0xff, 0xc0, 0x01, 0x41]), EmbeddingDtype::Binary, &["row 1", "10 values"]),
+        (claimed("float16", "40", [[0; 38].as_slice(), &[0, 0x7c]].concat()), EmbeddingDtype::Float16, &["row 1"]),
+        (claimed("bfloat16", "40", [&[0x80, 0x7f], [0; 38].as_slice()].concat()), EmbeddingDtype::Bfloat16, &["row 0"]),
+        (claimed("int8", "21", numbers), EmbeddingDtype::Int8, &["21", "2,10", "20"]),
     ];
-    for (server, dtype, message) in lies {
+    for (server, dtype, named) in wrong {
         let error = packed(&server, dtype).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BadAnswer, "{message}: {error:?}");
-        assert!(error.message().contains(message), "{message}: {error:?}");
+        assert_eq!(error.kind(), ErrorKind::BadAnswer, "{named:?}: {error:?}");
+        assert!(named.iter().all(|value| error.message().contains(value)), "{named:?}: {error:?}");
     }
     // JSON says nothing of types, whatever its server understood.
     let json = Server::new(|_| {
         at_once(answer(200, &[("content-type", "application/json"), ("content-length", "13")], b"[[1.0],[2.0]]"))
     });
     let error = packed(&json, EmbeddingDtype::Int8).unwrap_err();
-    assert!(error.message().contains("JSON, which has no int8"), "{error:?}");
+    assert!(["JSON", "int8"].iter().all(|value| error.message().contains(value)), "{error:?}");
     // Nor do other types become float32.
     let error = embed(
         &client(&[claimed("int8", "20", vec![0; 20]).url()], &json!({"wire_dtype": "float16"})),

@@ -66,17 +66,17 @@ fn submit_rejects_bad_batches_and_no_others() {
     let good = batch(1, &[8]);
     let ticket = encoder.submit(0, &good).expect("the batch is sound");
     let cases = [
-        (Batch::new(vec![1, 50], vec![2]), "id 50 is outside the model's vocabulary of 50 ids"),
-        (Batch::new(vec![-1, 5], vec![2]), "id -1"),
-        (Batch::new(vec![], vec![]), "no rows"),
-        (Batch::new(vec![1], vec![1, 0]), "row 1 of the batch has 0 ids"),
-        (batch(1, &[21]), "21 ids; allowed are 1 to 20"),
-        (Batch::new(vec![1, 2], vec![3]), "has 2 ids, but its lengths add up to 3"),
+        (Batch::new(vec![1, 50], vec![2]), ["id 50", "of 50"]),
+        (Batch::new(vec![-1, 5], vec![2]), ["id -1", "of 50"]),
+        (Batch::new(vec![], vec![]), ["batch", "no rows"]),
+        (Batch::new(vec![1], vec![1, 0]), ["row 1", "0 ids"]),
+        (batch(1, &[21]), ["21 ids", "20"]),
+        (Batch::new(vec![1, 2], vec![3]), ["2 ids", "3"]),
     ];
     for (bad, expected) in cases {
         let error = encoder.submit(0, &bad).expect_err("the batch is bad");
         assert_eq!(error.kind(), ErrorKind::Encoder);
-        assert!(error.message().contains(expected), "{error}");
+        assert!(expected.iter().all(|named| error.message().contains(named)), "{error}");
     }
     assert_eq!(collect(&mut encoder, ticket).len(), 1);
     let again = encoder.collect(ticket, &mut |_, _| {}).expect_err("it was collected");

@@ -78,7 +78,7 @@ fn torch_script_vectors_are_pooled_unless_they_are_row_vectors() {
         trace(pooled).save(directory.path().join("model.pt")).expect("a module can be saved");
         let narrow =
             TorchEncoder::load(directory.path(), &["cpu".to_owned()], "bfloat16", Some(1)).expect_err("it is float32");
-        assert!(narrow.message().contains("exported in float32 and cannot compute in bfloat16"), "{narrow}");
+        assert!(["float32", "bfloat16"].iter().all(|dtype| narrow.message().contains(dtype)), "{narrow}");
         let mut encoder = load(&directory, &["cpu"], 1);
         assert_eq!((encoder.spec().dimension, encoder.spec().vocabulary), (3, 30));
         // Means 2 and 7 to 9, sums 6 and 7 to 9: of length one all the same direction as means, for these rows.

@@ -232,16 +232,17 @@ mod tests {
 
     #[test]
     fn invalid_limits_name_the_option_and_its_value() {
-        let message =
-            |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap_err().message().to_owned();
         let none = Limits::default();
-        assert_eq!(message(Limits { top_k: Some(0), ..none }), "top_k must be at least 1, not 0");
-        assert_eq!(message(Limits { max_chars: Some(-3), ..none }), "max_chars must be at least 1, not -3");
-        assert_eq!(message(Limits { max_total_tokens: Some(0), ..none }), "max_total_tokens must be at least 1, not 0");
-        assert_eq!(
-            message(Limits { min_score: Some(MinScore::Score(f64::NAN)), ..none }),
-            "min_score must be from 0 to 1, as scores are, not NaN"
-        );
+        for (limits, name, value) in [
+            (Limits { top_k: Some(0), ..none }, "top_k", "0"),
+            (Limits { max_chars: Some(-3), ..none }, "max_chars", "-3"),
+            (Limits { max_total_tokens: Some(0), ..none }, "max_total_tokens", "0"),
+            (Limits { min_score: Some(MinScore::Score(f64::NAN)), ..none }, "min_score", "NaN"),
+        ] {
+            let error = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.message().starts_with(name) && error.message().ends_with(value), "{error}");
+        }
     }
 
     #[test]

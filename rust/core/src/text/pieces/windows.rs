@@ -91,14 +91,16 @@ mod tests {
 
     #[test]
     fn invalid_options_are_errors_with_their_name_and_value() {
-        let message = |length, step| Windows::new(length, step, false).expect_err("out of range").message().to_owned();
-        assert_eq!(message(0, 1), "highlight_length must be at least 1, not 0");
-        assert_eq!(message(3, -2), "step_size must be at least 1, not -2");
-        assert_eq!(
-            message(3, 5),
-            "step_size 5 is larger than highlight_length 3, so text between windows would be skipped; \
-             pass allow_gaps=True if that is intended"
-        );
+        for (length, step, named) in [
+            (0, 1, ["highlight_length", "0"]),
+            (3, -2, ["step_size", "-2"]),
+            (3, 5, ["step_size 5", "highlight_length 3"]),
+            (3, 5, ["step_size", "allow_gaps"]),
+        ] {
+            let error = Windows::new(length, step, false).expect_err("out of range");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(named.iter().all(|name| error.message().contains(name)), "{error}");
+        }
     }
 
     proptest! {
