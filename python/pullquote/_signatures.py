@@ -77,7 +77,7 @@ def what_was_meant(name: str, known: Collection[str]) -> str:
 
 
 def _without_self(signature: inspect.Signature) -> str:
-    """The arguments that have no default, and that there are more."""
+    """The arguments without a default, and an ellipsis for the others."""
     needed = [each.name for each in signature.parameters.values() if each.default is each.empty and each.name != "self"]
     return f"({', '.join([*needed, '...'])})"
 

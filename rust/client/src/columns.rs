@@ -1,7 +1,7 @@
 //! The answer of `/highlights` as the columns that the library itself writes.
 //!
-//! Every count and every offset is checked against the request. The text of a stored page stays with the server, so its passages
-//! bring their own texts.
+//! Every count and every offset is checked against the request. The text of a stored page stays with the server, so its
+//! passages bring their own texts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! The body of raw vectors, read from the socket into its place in the array.
 //!
-//! hyper writes the request and reads the head of the answer. Then hyper returns the socket, and the waiting task reads the
-//! body into the array: no buffer, no copy, no other task. This needs plain HTTP/1.1 and a `Content-Length`; hyper continues with
-//! every other answer. A connection is reused if its body was read to the last byte and no byte followed. `bench/notes/wire.md`
-//! compares it with reqwest.
+//! hyper writes the request and reads the head of the answer. Then hyper returns the socket, and the waiting task reads
+//! the body into the array: no buffer, no copy, no other task. This needs plain HTTP/1.1 and a `Content-Length`; hyper
+//! continues with every other answer. A connection is reused if its body was read to the last byte and no byte
+//! followed. `bench/notes/wire.md` compares it with reqwest.
 
 use std::io;
 use std::pin::{Pin, pin};

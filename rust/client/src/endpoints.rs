@@ -1,4 +1,5 @@
-//! Endpoints: the servers of a client. Each request goes to the least busy one; a circuit breaker excludes a server that fails.
+//! Endpoints: the servers of a client. Each request goes to the least busy one; a circuit breaker excludes a server
+//! that fails.
 //!
 //! After a delay, one request probes the server. A request that fails on a server is retried on another one. If all are
 //! excluded, it goes to the one whose delay ends first.

@@ -149,8 +149,8 @@ impl ClientState {
         }
     }
 
-    /// Sends a request once and waits for the head of its answer. With `hedge_after`, a slow request is sent to another server
-    /// too; the first answer counts, and the other is dropped, which closes its connection.
+    /// Sends a request once and waits for the head of its answer. With `hedge_after`, a slow request is sent to another
+    /// server too; the first answer counts, and the other is dropped, which closes its connection.
     pub(crate) async fn open(
         &self,
         request: &Request,

@@ -1,5 +1,5 @@
-//! Forms (`multipart/form-data`) of `/highlights`. A request with files has them after its JSON. An answer with vectors has the
-//! passages as JSON, and the vectors of passages and of queries as bytes, each part with its headers.
+//! Forms (`multipart/form-data`) of `/highlights`. A request with files has them after its JSON. An answer with vectors
+//! has the passages as JSON, and the vectors of passages and of queries as bytes, each part with its headers.
 
 use std::convert::Infallible;
 

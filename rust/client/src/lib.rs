@@ -1,11 +1,11 @@
 //! pullquote from another process: the calls of the library over HTTP.
 //!
 //! A [`Client`] calls one server or several. Its calls are futures that own their data: a thread waits for one
-//! ([`Client::wait`]), or it runs in the background ([`Client::spawn`]). Dropping a call closes its connections. Options,
-//! results and kinds of errors are those of `pullquote_core`.
+//! ([`Client::wait`]), or it runs in the background ([`Client::spawn`]). Dropping a call closes its connections.
+//! Options, results and kinds of errors are those of `pullquote_core`.
 //!
-//! Each client has its own small runtime, started by the first call and ended by [`Client::close`]. A fork notices that it has
-//! none.
+//! Each client has its own small runtime, started by the first call and ended by [`Client::close`]. A fork notices that
+//! it has none.
 
 pub mod columns;
 mod direct;
@@ -102,8 +102,8 @@ impl Client {
         result
     }
 
-    /// Runs a call in the background. `done` gets its result, once, on a thread that may block; also if the handle aborts the
-    /// call or the client is closed.
+    /// Runs a call in the background. `done` gets its result, once, on a thread that may block; also if the handle
+    /// aborts the call or the client is closed.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`] and [`ErrorKind::Forked`].
@@ -157,9 +157,8 @@ impl Client {
 /// The calls, which `python/pullquote/client.py` documents.
 ///
 /// # Errors
-/// The library's, and those of a client: [`ErrorKind::Unavailable`], [`ErrorKind::Unauthorized`], [`ErrorKind::Overloaded`],
-/// [`ErrorKind::NotFound`], [`ErrorKind::StoreFull`] and
-/// [`ErrorKind::BadAnswer`].
+/// The library's, and those of a client: [`ErrorKind::Unavailable`], [`ErrorKind::Unauthorized`],
+/// [`ErrorKind::Overloaded`], [`ErrorKind::NotFound`], [`ErrorKind::StoreFull`] and [`ErrorKind::BadAnswer`].
 #[expect(clippy::missing_errors_doc, reason = "they are the same for all, above")]
 impl Client {
     pub fn embed<T: Text>(

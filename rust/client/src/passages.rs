@@ -1,6 +1,7 @@
 //! The call of `/highlights`.
 //!
-//! All pages of a call are one request, because they share budgets, and the scale of their relevance. [`crate::columns`] reads the answer.
+//! All pages of a call are one request, because they share budgets, and the scale of their relevance.
+//! [`crate::columns`] reads the answer.
 
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::Options;

@@ -1,7 +1,8 @@
 //! Raw vectors: the headers that describe them, and the body on its way into the caller's array.
 //!
-//! A server is not trusted: the headers must name exactly the requested rows, the body must have exactly their length, and
-//! every value must be finite. Bytes are copied once, from the network's buffer to their place in the array of float32.
+//! A server is not trusted: the headers must name exactly the requested rows, the body must have exactly their length,
+//! and every value must be finite. Bytes are copied once, from the network's buffer to their place in the array of
+//! float32.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};

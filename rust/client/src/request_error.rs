@@ -1,6 +1,7 @@
 //! Errors of an attempt, as the core's kinds, and which of them are retried.
 //!
-//! A pullquote server names the kind, in a header and in bodies that have a field for it. For other servers the status decides.
+//! A pullquote server names the kind, in a header and in bodies that have a field for it. For other servers the status
+//! decides.
 
 use std::error::Error as _;
 use std::time::{Duration, SystemTime};

@@ -1,8 +1,8 @@
 //! Retries of a request: which answers are retried, the backoff between attempts, and their deadline.
 //!
-//! Between attempts is a random backoff up to a limit that doubles ("full jitter"), so that clients which failed together do
-//! not return together. It is never shorter than the server's `Retry-After`. All requests of a client share a retry budget:
-//! while most requests fail, retrying all of them would add to the load that causes the failures.
+//! Between attempts is a random backoff up to a limit that doubles ("full jitter"), so that clients which failed
+//! together do not return together. It is never shorter than the server's `Retry-After`. All requests of a client share
+//! a retry budget: while most requests fail, retrying all of them would add to the load that causes the failures.
 
 use std::time::{Duration, Instant};
 

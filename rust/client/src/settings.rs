@@ -1,4 +1,5 @@
-//! The settings of `Client(...)`, as JSON from `python/pullquote/client.py`, which has their defaults and documents them.
+//! The settings of `Client(...)`, as JSON from `python/pullquote/client.py`, which has their defaults and documents
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The call of `/embed`: many texts in, one array out, over several requests.
 //!
-//! The array is one allocation, and each request writes into its own slice of it. Rows are therefore in the order of their texts,
-//! whatever the order of the answers. The first answer has the length of a vector. Later calls reuse it; if it has
-//! changed (another model), the call starts again.
+//! The array is one allocation, and each request writes into its own slice of it. Rows are therefore in the order of
+//! their texts, whatever the order of the answers. The first answer has the length of a vector. Later calls reuse it;
+//! if it has changed (another model), the call starts again.
 //!
 //! The array has float32, whatever the type on the wire, or bytes of the type on the wire ([`Item`]).
 
@@ -220,8 +220,8 @@ impl<T: Text> EmbeddingCall<'_, T> {
         }
     }
 
-    /// Waits for the next attempt. After a 404 from our route, all requests use `OpenAI`'s; after a 404 from that one too, the
-    /// next call tries ours again.
+    /// Waits for the next attempt. After a 404 from our route, all requests use `OpenAI`'s; after a 404 from that one
+    /// too, the next call tries ours again.
     async fn retry(
         &self,
         attempts: &mut Attempts<'_>,

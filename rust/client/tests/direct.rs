@@ -1,5 +1,5 @@
-//! Bodies that are read from the socket into their place: the vectors are those of every other way, and a connection is used
-//! again only where it can be.
+//! Bodies that are read from the socket into their place: the vectors are those of every other way, and a connection is
+//! used again only where it can be.
 //!
 //! A client takes this way once a server has answered it with raw vectors, so each test begins with one such answer.
 

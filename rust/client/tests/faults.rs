@@ -1,5 +1,5 @@
-//! Failures of every kind, at random, beneath many calls at once: each call ends once, with the right vectors or an error of the
-//! table that says what happened. `PULLQUOTE_FAULTS=100000` makes it that many requests.
+//! Failures of every kind, at random, beneath many calls at once: each call ends once, with the right vectors or an
+//! error of the table that says what happened. `PULLQUOTE_FAULTS=100000` makes it that many requests.
 
 mod server;
 

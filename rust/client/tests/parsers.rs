@@ -1,4 +1,5 @@
-//! The parsers of answers against whatever may come: rows as the law wants them, or an error; never a panic, never a wrong row.
+//! The parsers of answers against whatever may come: rows as the law wants them, or an error; never a panic, never a
+//! wrong row.
 
 use bytes::Bytes;
 use futures_util::FutureExt;

@@ -1,4 +1,5 @@
-//! Servers that lie, break off, stall, and never end: an error of the right kind, in bounded time and memory, never a wrong array.
+//! Servers that lie, break off, stall, and never end: an error of the right kind, in bounded time and memory, never a
+//! wrong array.
 
 mod server;
 

@@ -1,4 +1,5 @@
-//! All integration tests in one program, which is linked once. `allocations.rs` is another, because it counts allocations.
+//! All integration tests in one program, which is linked once. `allocations.rs` is another, because it counts
+//! allocations.
 
 mod adversarial;
 mod batching;

@@ -69,9 +69,9 @@ fn word_piece_windows_are_slices() {
     law(&word_piece(), "", 512);
 }
 
-/// The normalizers that `words` replaces, with every character of a word between others and alone. One test each, because
-/// together they are the longest. Of ideographs and Hangul syllables, which normalizers read by range and by arithmetic, it takes
-/// one of `step`.
+/// The normalizers that `words` replaces, with every character of a word between others and alone. One test each,
+/// because together they are the longest. Of ideographs and Hangul syllables, which normalizers read by range and by
+/// arithmetic, it takes one of `step`.
 fn every_character_has_the_tokenizers_ids(normalizer: Value, step: u32) {
     let mut tokenizer = word_piece();
     tokenizer["normalizer"] = normalizer;
@@ -153,7 +153,8 @@ fn real_sentence_piece_windows_are_slices() {
     law(&tokenizer, "passage: ", 512);
 }
 
-/// The normalizer's table maps U+FFFD to a space, which is stripped with the white space before it at a text's end only.
+/// The normalizer's table maps U+FFFD to a space, which is stripped with the white space before it at a text's end
+/// only.
 #[test]
 fn a_character_that_becomes_a_space_ends_no_segment() {
     let tokenizer: Value = serde_json::from_str(include_str!("data/sentence_piece.json")).unwrap();

@@ -1,4 +1,5 @@
-//! The encoder allocates nothing from batch to batch: counts all allocations of this process while workers compute batches.
+//! The encoder allocates nothing from batch to batch: counts all allocations of this process while workers compute
+//! batches.
 //!
 //! If this fails, remove `.testing()`: `dhat-heap.json` then names the code that allocates.
 

@@ -312,7 +312,8 @@ fn check_floats<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize
     }
 }
 
-/// Rows from 0 to [`MAX_INPUT`] and pairs of weights up to 144 quantize to themselves, so results are exact sums of products.
+/// Rows from 0 to [`MAX_INPUT`] and pairs of weights up to 144 quantize to themselves, so results are exact sums of
+/// products.
 fn check_int8<S: Simd, E: Element>(simd: S, set: InstructionSet, inputs: usize, outputs: usize, rows: usize) {
     let mut values: Vec<f32> = integers(inputs * outputs, 3, 255).iter().map(|value| value - 127.0).collect();
     let mut input = integers(rows * inputs, rows, 226);

@@ -1,5 +1,5 @@
-//! Models on every instruction set that this processor has: against a plain version in float64, against each other, and rows of a
-//! batch against single rows.
+//! Models on every instruction set that this processor has: against a plain version in float64, against each other, and
+//! rows of a batch against single rows.
 
 mod models;
 

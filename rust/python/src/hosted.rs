@@ -95,8 +95,8 @@ impl Hosted {
 
 #[pymethods]
 impl HostedCall {
-    /// Takes vectors of batches, and works until it needs more. Returns the next batches, and once it is done the columns,
-    /// or the response to its body.
+    /// Takes vectors of batches, and works until it needs more. Returns the next batches, and once it is done the
+    /// columns, or the response to its body.
     fn advance<'py>(
         &self,
         py: Python<'py>,

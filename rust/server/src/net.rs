@@ -1,5 +1,5 @@
-//! Connections: where the server listens, how many it accepts, their timeouts, and the client for other servers. Nothing
-//! here depends on routes.
+//! Connections: where the server listens, how many it accepts, their timeouts, and the client for other servers.
+//! Nothing here depends on routes.
 
 pub(crate) mod body_drain;
 pub(crate) mod connections;

@@ -14,7 +14,8 @@ const IN_WORDS: [(&str, &str); 8] = [
     ("expected f32", "expected a number"),
 ];
 
-/// serde's message about a value. The position in the text is useful only if the text is not JSON; otherwise the field has a name.
+/// serde's message about a value. The position in the text is useful only if the text is not JSON; otherwise the field
+/// has a name.
 pub(crate) fn in_words(error: &serde_json::Error) -> String {
     let message = IN_WORDS.iter().fold(error.to_string(), |message, (from, to)| message.replace(from, to));
     let place = format!(" at line {} column {}", error.line(), error.column());

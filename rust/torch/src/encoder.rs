@@ -283,7 +283,7 @@ fn start_device(
         }
         (DeviceConfig::Cpu { name, workers, depth }, None) => {
             let device = CpuDevice::start(name, *workers, network)?;
-            // Without workers, waiting callers compute as many as they are.
+            // Without workers, each waiting caller computes a batch.
             let at_once = if *workers == 0 { *depth } else { *workers };
             (name, ComputeDevice::Cpu(device), *depth, at_once, CPU_BATCH_TOKENS)
         }

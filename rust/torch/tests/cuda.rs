@@ -223,8 +223,8 @@ fn encoder_table_passes_queries() {
     let sound = batch(4, &[3, 3, 10]);
     let mut ticket = 0;
     let mut found: (Vec<Vec<f32>>, usize) = (Vec::new(), 2);
-    // SAFETY: the state is live until it is released; pointers and counts belong together; the context is what `push_scores`
-    // expects.
+    // SAFETY: the state is live until it is released; pointers and counts belong together; the context is what
+    // `push_scores` expects.
     unsafe {
         let (ids, lengths) = (sound.ids.as_ptr(), sound.lengths.as_ptr());
         let queries = queries.as_ptr();

@@ -239,8 +239,8 @@ fn encoder_table_runs_batches_on_the_callers_thread() {
     let run_batch = table.run_batch.expect("it has no threads");
     let mut ticket = 0;
     let (ids, lengths) = (&sound.ids, &sound.lengths);
-    // SAFETY: the state is live until the end of this test, pointers and counts belong together, and the contexts are what
-    // the functions expect.
+    // SAFETY: the state is live until the end of this test, pointers and counts belong together, and the contexts are
+    // what the functions expect.
     unsafe {
         let (ids, id_count, lengths, row_count) = (ids.as_ptr(), ids.len(), lengths.as_ptr(), lengths.len());
         let none = std::ptr::null();

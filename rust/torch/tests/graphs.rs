@@ -1,5 +1,5 @@
-//! CUDA graphs on a CPU: a runtime library of the tests captures nothing, and runs a graph's kernels when it is launched
-//! (`fake_cudart`).
+//! CUDA graphs on a CPU: a runtime library of the tests captures nothing, and runs a graph's kernels when it is
+//! launched (`fake_cudart`).
 //!
 //! Only a GPU could show that torch's operators can be captured, and that a launch is faster.
 #![cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! What CUDA answers, played by a runtime library of the tests: success, slowness, and every error. An error of one device costs no
-//! other device anything.
+//! What CUDA answers, played by a runtime library of the tests: success, slowness, and every error. An error of one
+//! device costs no other device anything.
 
 mod fake_cudart;
 mod models;

@@ -1,5 +1,5 @@
-//! Ragged batches, as for a GPU with variable-length attention, run on a CPU: torch's dispatcher calls a kernel of our own
-//! ([`flash`]).
+//! Ragged batches, as for a GPU with variable-length attention, run on a CPU: torch's dispatcher calls a kernel of our
+//! own ([`flash`]).
 //!
 //! Only a GPU could show what torch's own kernel does, and that nothing waits.
 #![cfg(target_os = "linux")]

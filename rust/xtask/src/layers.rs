@@ -1,5 +1,5 @@
-//! The import laws of `rust/core`, `rust/server` and `rust/client`: a room imports only rooms that stand before it in the flow, and files form no
-//! circle. A name that a module re-exports counts as an import of the file that has it.
+//! The import laws of `rust/core`, `rust/server` and `rust/client`: a room imports only rooms that stand before it in
+//! the flow, and files form no circle. A name that a module re-exports counts as an import of the file that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -84,7 +84,8 @@ pub fn draft(family: &str) -> Draft {
     sized_draft(family, ODD)
 }
 
-/// Weights of two layers, the same in every run, that keep the scale of their inputs; `RoBERTa` has two more position embeddings.
+/// Weights of two layers, the same in every run, that keep the scale of their inputs; `RoBERTa` has two more position
+/// embeddings.
 pub fn sized_draft(family: &str, sizes: Sizes) -> Draft {
     let Sizes { hidden, intermediate, heads, longest } = sizes;
     let offset = if family == "bert" { 0 } else { 2 };

@@ -1,8 +1,9 @@
 //! Admission control: which requests get 429, how many queue and run, and how they move to a blocking thread.
 //!
-//! A request first takes a slot; without a free one it gets 429, before its body is read. Then it reserves memory for its body,
-//! from a limit over all requests, which also gives 429. Then it queues for a permit of the concurrency limit, and runs on a blocking thread. It returns
-//! all three when its work has ended, even if its client disconnected earlier.
+//! A request first takes a slot; without a free one it gets 429, before its body is read. Then it reserves memory for
+//! its body, from a limit over all requests, which also gives 429. Then it queues for a permit of the concurrency
+//! limit, and runs on a blocking thread. It returns all three when its work has ended, even if its client disconnected
+//! earlier.
 
 use std::cell::RefCell;
 use std::sync::Arc;

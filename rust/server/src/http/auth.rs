@@ -1,7 +1,7 @@
 //! API keys.
 //!
-//! The server keeps hashes of keys, and compares each request with all of them in constant time, so that timing reveals nothing.
-//! A changed file of keys is read again; if that fails, its old keys stay valid.
+//! The server keeps hashes of keys, and compares each request with all of them in constant time, so that timing reveals
+//! nothing. A changed file of keys is read again; if that fails, its old keys stay valid.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,7 +1,7 @@
 //! Concurrency limit: how many requests run at once, and which queued request is next.
 //!
-//! A semaphore has no priorities, so the scheduler's [`FairQueue`] orders the waiting requests. A dropped permit goes to the next
-//! request whose client has not disconnected.
+//! A semaphore has no priorities, so the scheduler's [`FairQueue`] orders the waiting requests. A dropped permit goes
+//! to the next request whose client has not disconnected.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

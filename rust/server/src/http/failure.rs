@@ -1,7 +1,7 @@
 //! Failed requests, and their bodies in the format of each API.
 //!
-//! [`Cause::row`] is the table of errors that only HTTP has; `pullquote_core::error` has the others. A failure is an extension of
-//! its response, and [`crate::http::middleware`] writes the body.
+//! [`Cause::row`] is the table of errors that only HTTP has; `pullquote_core::error` has the others. A failure is an
+//! extension of its response, and [`crate::http::middleware`] writes the body.
 
 use std::borrow::Cow;
 
@@ -155,7 +155,8 @@ impl Failure {
         }
     }
 
-    /// Marks a request of Text Embeddings Inference to a route of several APIs, which fails with 422 and that API's body.
+    /// Marks a request of Text Embeddings Inference to a route of several APIs, which fails with 422 and that API's
+    /// body.
     pub(crate) fn of_tei(self) -> Self {
         let is_body = self.cause.row().status == StatusCode::UNPROCESSABLE_ENTITY;
         Self { format: is_body.then_some(ErrorFormat::Tei).or(self.format), ..self }

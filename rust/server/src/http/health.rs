@@ -1,7 +1,8 @@
 //! Health: whether texts are being encoded.
 //!
-//! Each request that encoded a text proves it. Without a recent one, a probe encodes a small text. It shares the batches of all
-//! requests, so a busy server is healthy as long as it makes progress. The result of a probe is reused for a while.
+//! Each request that encoded a text proves it. Without a recent one, a probe encodes a small text. It shares the
+//! batches of all requests, so a busy server is healthy as long as it makes progress. The result of a probe is reused
+//! for a while.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

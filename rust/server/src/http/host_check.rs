@@ -1,8 +1,8 @@
 //! The `Host` names that a server accepts, and the origins where a browser would not ask first.
 //!
-//! A page can point its own name to 127.0.0.1 ("DNS rebinding"); the browser then lets it read the answers of a server there. The
-//! page cannot change the `Host` header, which has its own name. So a loopback server without keys answers to addresses,
-//! `localhost` and `--allowed-host` only. Other servers check the header if `--allowed-host` is given.
+//! A page can point its own name to 127.0.0.1 ("DNS rebinding"); the browser then lets it read the answers of a server
+//! there. The page cannot change the `Host` header, which has its own name. So a loopback server without keys answers
+//! to addresses, `localhost` and `--allowed-host` only. Other servers check the header if `--allowed-host` is given.
 
 use std::net::IpAddr;
 
@@ -46,8 +46,8 @@ fn knows(names: &[String], host: &str) -> bool {
     host == "localhost" || address.parse::<IpAddr>().is_ok() || names.contains(&host)
 }
 
-/// Refuses requests of pages of other sites, except those of `--cors-origin`. For routes that a browser calls without asking the
-/// server first (CORS), and for `/mcp`, whose specification demands it.
+/// Refuses requests of pages of other sites, except those of `--cors-origin`. For routes that a browser calls without
+/// asking the server first (CORS), and for `/mcp`, whose specification demands it.
 pub(crate) fn check_origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), Failure> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(origin) = text(header::ORIGIN.as_str()) else { return Ok(()) };

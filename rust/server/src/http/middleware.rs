@@ -1,7 +1,7 @@
 //! Middleware of all routes.
 //!
-//! A request gets an id, a deadline and a priority. Its response gets the id, its times, and for a failure the body. Each request is
-//! a line in the log, with the route's pattern, and without any text, key or path of a client.
+//! A request gets an id, a deadline and a priority. Its response gets the id, its times, and for a failure the body.
+//! Each request is a line in the log, with the route's pattern, and without any text, key or path of a client.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

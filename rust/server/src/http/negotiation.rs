@@ -1,13 +1,15 @@
 //! Content negotiation (RFC 9110, 12.5): the type of an answer by `Accept`, and compression by `Accept-Encoding`.
 //!
-//! The most specific range that fits a type has its weight. A client that accepts nothing a route offers gets the default.
+//! The most specific range that fits a type has its weight. A client that accepts nothing a route offers gets the
+//! default.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// The preferred one of these types. Equal weights go to the type that the client named more exactly, then to the first.
+/// The preferred one of these types. Equal weights go to the type that the client named more exactly, then to the
+/// first.
 pub(crate) fn preferred(headers: &HeaderMap, offered: &[&'static str]) -> &'static str {
     let mut best = ((0.0, 0), offered.first().copied().unwrap_or_default());
     for offer in offered {
@@ -50,8 +52,8 @@ fn elements<'headers>(
     })
 }
 
-/// Removes an `Accept-Encoding` that does not prefer gzip to `identity`. HTTP libraries send it with every request by default,
-/// and vectors hardly get smaller while both sides work hard.
+/// Removes an `Accept-Encoding` that does not prefer gzip to `identity`. HTTP libraries send it with every request by
+/// default, and vectors hardly get smaller while both sides work hard.
 pub(crate) async fn compress_if_preferred(mut request: Request, next: Next) -> Response {
     if !prefers_gzip(request.headers()) {
         request.headers_mut().remove(header::ACCEPT_ENCODING);

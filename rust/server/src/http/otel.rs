@@ -1,9 +1,9 @@
 //! Spans of requests for an OpenTelemetry collector (`--otlp-endpoint`).
 //!
-//! A request is a span of its caller's trace, or of a new one. Below it are spans of its time in the queue and of its work.
-//! A thread of OpenTelemetry sends them in batches, over OTLP in protobuf, and drops them if the collector cannot keep up; no
-//! request waits for it. OpenTelemetry's environment variables set the sampler, headers and the service's name. Spans contain no
-//! text, key or path of a client.
+//! A request is a span of its caller's trace, or of a new one. Below it are spans of its time in the queue and of its
+//! work. A thread of OpenTelemetry sends them in batches, over OTLP in protobuf, and drops them if the collector cannot
+//! keep up; no request waits for it. OpenTelemetry's environment variables set the sampler, headers and the service's
+//! name. Spans contain no text, key or path of a client.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};

@@ -1,4 +1,5 @@
-//! W3C Trace Context: the place of a request in its caller's trace. OpenTelemetry's propagator reads and writes the headers.
+//! W3C Trace Context: the place of a request in its caller's trace. OpenTelemetry's propagator reads and writes the
+//! headers.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! `POST /v1/embed` and `POST /v2/embed`, as Cohere's clients know them. `/rerank` is in `rerank`, and `/v1/tokenize` in `tokens`.
+//! `POST /v1/embed` and `POST /v2/embed`, as Cohere's clients know them. `/rerank` is in `rerank`, and `/v1/tokenize`
+//! in `tokens`.
 //!
 //! Cohere cuts long texts by default. The header `x-truncated` and `meta.warnings` count those that were cut.
 
@@ -88,8 +89,8 @@ enum Truncate {
     End,
 }
 
-/// Numbers of a vector: float32; 127 times the value, rounded, also plus 128; one bit for each value, also minus 128; or base64
-/// of float32.
+/// Numbers of a vector: float32; 127 times the value, rounded, also plus 128; one bit for each value, also minus 128;
+/// or base64 of float32.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

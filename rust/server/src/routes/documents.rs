@@ -1,4 +1,5 @@
-//! `PUT`, `GET` and `DELETE /documents/{id}`, and `POST /documents` for many: texts that later requests name by their id.
+//! `PUT`, `GET` and `DELETE /documents/{id}`, and `POST /documents` for many: texts that later requests name by their
+//! id.
 
 use std::sync::Arc;
 

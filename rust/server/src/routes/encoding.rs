@@ -1,7 +1,8 @@
 //! Vectors as bytes; the first are sent before the last are encoded.
 //!
-//! The headers wait for the first part, so that a failure before it has its own status. They have the length of the body. After a
-//! later failure, the body ends before that length, and the connection or stream is closed: clients detect that it is incomplete.
+//! The headers wait for the first part, so that a failure before it has its own status. They have the length of the
+//! body. After a later failure, the body ends before that length, and the connection or stream is closed: clients
+//! detect that it is incomplete.
 
 use std::io;
 use std::pin::Pin;

@@ -1,9 +1,10 @@
 //! `POST /contents` and `POST /search`: highlights for clients of Exa.
 //!
-//! A page of `/contents` comes from the request itself (`documents`), else from the store, else from the web with `--fetch`.
-//! `/search` ranks the stored pages, or asks the upstream and makes highlights of its results. An unavailable page does not fail the
-//! request: the page's status has the reason. The answer's `warnings` name options that this server cannot honour, and report that
-//! no highlight answers the query. `answer` has the answer's fields, `request` the options.
+//! A page of `/contents` comes from the request itself (`documents`), else from the store, else from the web with
+//! `--fetch`. `/search` ranks the stored pages, or asks the upstream and makes highlights of its results. An
+//! unavailable page does not fail the request: the page's status has the reason. The answer's `warnings` name options
+//! that this server cannot honour, and report that no highlight answers the query. `answer` has the answer's fields,
+//! `request` the options.
 
 mod answer;
 mod contents;

@@ -1,5 +1,5 @@
-//! llama.cpp's own routes for vectors and ranks; those that it has in common with others are theirs, and `/v1/health` is in
-//! [`super::health`].
+//! llama.cpp's own routes for vectors and ranks; those that it has in common with others are theirs, and `/v1/health`
+//! is in [`super::health`].
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP, by its official SDK, for agents.
 //!
-//! The tools are those of `pullquote mcp` (`python/pullquote/mcp.py`, which describes them in the same words), over this server's
-//! stored documents. Every request stands alone: there are no sessions, and each answer is one JSON document.
+//! The tools are those of `pullquote mcp` (`python/pullquote/mcp.py`, which describes them in the same words), over
+//! this server's stored documents. Every request stands alone: there are no sessions, and each answer is one JSON
+//! document.
 //!
-//! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first, and a tool's work
-//! waits for its turn: the SDK carries the request's [`Exchange`] to the tool and back.
+//! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first, and a
+//! tool's work waits for its turn: the SDK carries the request's [`Exchange`] to the tool and back.
 
 mod highlights;
 mod stored;

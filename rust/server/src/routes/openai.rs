@@ -1,7 +1,7 @@
 //! `POST /v1/embeddings` and `GET /v1/models`, as clients of `OpenAI`, vLLM, llama.cpp and infinity know them.
 //!
-//! A text over the model's limit is refused, unless the request asks for truncation; under `/embeddings`, as Text Embeddings
-//! Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
+//! A text over the model's limit is refused, unless the request asks for truncation; under `/embeddings`, as Text
+//! Embeddings Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
 //! [`crate::routes::encoding`]), as `OpenAI`, vLLM and `Accept` ask for them.
 
 use std::sync::Arc;
@@ -103,8 +103,8 @@ pub(crate) struct EmbeddingsRequest {
     dimensions: Option<usize>,
 }
 
-/// Numbers in JSON, or their little-endian bytes: in base64, or as vLLM sends them, with a description of each vector in a header
-/// `metadata` (at most 60 KiB), or without. The last two return bytes whatever `accept` says.
+/// Numbers in JSON, or their little-endian bytes: in base64, or as vLLM sends them, with a description of each vector
+/// in a header `metadata` (at most 60 KiB), or without. The last two return bytes whatever `accept` says.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -323,8 +323,8 @@ impl TokenEmbeddings {
 }
 
 impl ListShape {
-    /// The answer with `count` entries; `write` appends the vectors of one. Apart from its index, the text around them is the
-    /// same, so this writes it without serde.
+    /// The answer with `count` entries; `write` appends the vectors of one. Apart from its index, the text around them
+    /// is the same, so this writes it without serde.
     fn reply(
         self,
         app: &App,
@@ -431,8 +431,8 @@ impl EmbeddingsRequest {
         }
     }
 
-    /// `Accept` decides between JSON and bytes. An `encoding_format` of bytes overrides it, because clients that send one have
-    /// the default `Accept` of their HTTP library.
+    /// `Accept` decides between JSON and bytes. An `encoding_format` of bytes overrides it, because clients that send
+    /// one have the default `Accept` of their HTTP library.
     fn format(&self, headers: &HeaderMap) -> EncodingFormat {
         let asks_for_bytes = matches!(self.encoding_format, EncodingFormat::Bytes | EncodingFormat::BytesOnly);
         if !asks_for_bytes && negotiation::preferred(headers, &["application/json", OCTETS]) == OCTETS {

@@ -1,8 +1,10 @@
-//! `POST /predictions/semantic_highlighter`: `OpenSearch`'s semantic highlighter, as its connectors call an external model.
+//! `POST /predictions/semantic_highlighter`: `OpenSearch`'s semantic highlighter, as its connectors call an external
+//! model.
 //!
-//! A connector's template sends all of `question`, `context` and `inputs`, with empty strings or `null` for those that the search
-//! does not have, and `inputs` sometimes as a string of JSON. `OpenSearch` refuses highlights that are not in order, overlap, begin
-//! at the same place, are empty or lie outside the text, and counts in units of UTF-16, as Java does.
+//! A connector's template sends all of `question`, `context` and `inputs`, with empty strings or `null` for those that
+//! the search does not have, and `inputs` sometimes as a string of JSON. `OpenSearch` refuses highlights that are not
+//! in order, overlap, begin at the same place, are empty or lie outside the text, and counts in units of UTF-16, as
+//! Java does.
 
 use std::sync::Arc;
 

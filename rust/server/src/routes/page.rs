@@ -1,8 +1,9 @@
-//! `GET /`, a page to try the server in a browser, `GET /docs`, the API's documentation, and `GET /openapi.json`, which that shows.
+//! `GET /`, a page to try the server in a browser, `GET /docs`, the API's documentation, and `GET /openapi.json`, which
+//! that shows.
 //!
-//! The files of the first are in `rust/server/page`, those of the second in `rust/server/docs`. Both pages call the server like
-//! any other client. No text that they show can run: the policy allows scripts and styles from this server only, and on `/` it
-//! makes text nothing but text (trusted types).
+//! The files of the first are in `rust/server/page`, those of the second in `rust/server/docs`. Both pages call the
+//! server like any other client. No text that they show can run: the policy allows scripts and styles from this server
+//! only, and on `/` it makes text nothing but text (trusted types).
 
 use std::sync::Arc;
 

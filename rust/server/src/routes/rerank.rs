@@ -1,8 +1,9 @@
-//! `POST /rerank`: documents by how near they are to a query, for clients of Cohere, Jina and Text Embeddings Inference.
+//! `POST /rerank`: documents by how near they are to a query, for clients of Cohere, Jina and Text Embeddings
+//! Inference.
 //!
-//! A score is the cosine of the two vectors, from -1 to 1. A document over the model's limit is read in overlapping windows, and
-//! its score is that of the best. A request with `texts` is answered as Text Embeddings Inference does, one with `documents` as
-//! Cohere and Jina do.
+//! A score is the cosine of the two vectors, from -1 to 1. A document over the model's limit is read in overlapping
+//! windows, and its score is that of the best. A request with `texts` is answered as Text Embeddings Inference does,
+//! one with `documents` as Cohere and Jina do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,7 +57,8 @@ pub(crate) struct RerankRequest {
     #[serde(default)]
     #[schemars(range(min = 0))]
     top_n: Option<usize>,
-    /// Return each document. By default `/rerank` does, as vLLM and Jina, and `/v1/rerank` and `/v2/rerank` do not, as Cohere.
+    /// Return each document. By default `/rerank` does, as vLLM and Jina, and `/v1/rerank` and `/v2/rerank` do not, as
+    /// Cohere.
     #[serde(default)]
     return_documents: Option<bool>,
     /// Fields of documents that count, in their order; by default `text`, or else all that are texts.
@@ -84,7 +86,8 @@ pub(crate) struct RerankRequest {
     #[serde(default)]
     #[schemars(extend("enum" = [true, null]))]
     use_activation: Option<bool>,
-    /// Cut a query over the model's limit; by default it is cut with `texts`, and refused with `documents`. Documents are never cut.
+    /// Cut a query over the model's limit; by default it is cut with `texts`, and refused with `documents`. Documents
+    /// are never cut.
     #[serde(default)]
     truncate: Option<bool>,
     /// Which end of a long query is dropped.

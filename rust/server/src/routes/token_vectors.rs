@@ -1,7 +1,8 @@
 //! Vectors of tokens, for `/embed_all` of Text Embeddings Inference and vLLM's task `token_embed`.
 //!
-//! They are those of the model's last layer, special tokens included, before pooling and the modules after it. A token's vector
-//! is as long as that of a whole text, so the tokens of a request are limited by the memory of its answer.
+//! They are those of the model's last layer, special tokens included, before pooling and the modules after it. A
+//! token's vector is as long as that of a whole text, so the tokens of a request are limited by the memory of its
+//! answer.
 
 use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::Work;
@@ -39,7 +40,8 @@ pub(super) struct TokenVectors {
 }
 
 impl TokenEncoding {
-    /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet. `width` is that of a token's vector.
+    /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet. `width` is that of a
+    /// token's vector.
     pub(super) fn of_items(
         app: &App,
         items: &[Item],

@@ -11,8 +11,9 @@ use crate::http::admission::RequestControl;
 use crate::http::failure::{Amount, Cause, Failure, refused};
 use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, check_count, check_lengths};
 
-/// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special tokens around
-/// them, or `add_special_tokens: false`. A text may also be an object with a `prompt_string`, or with a `content` of text parts.
+/// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special
+/// tokens around them, or `add_special_tokens: false`. A text may also be an object with a `prompt_string`, or with a
+/// `content` of text parts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(
     untagged,

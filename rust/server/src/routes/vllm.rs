@@ -30,8 +30,8 @@ pub(super) fn routes() -> Router<Arc<App>> {
 
 const POOLING: ListShape = ListShape { id: "pool", object: "pooling", field: "data" };
 
-/// Two texts or lists of texts, under one of the pairs of names that vLLM has. One text is compared with all of a list; two lists
-/// have the same length.
+/// Two texts or lists of texts, under one of the pairs of names that vLLM has. One text is compared with all of a list;
+/// two lists have the same length.
 #[derive(Deserialize, JsonSchema)]
 #[serde(expecting = "an object with queries and documents, or with text_1 and text_2")]
 #[schemars(extend("oneOf" = [

@@ -423,7 +423,7 @@ impl Reach {
         Self { window: attention.window.map(dim), causal }
     }
 
-    /// How far before and after a token others may be.
+    /// The attention window of a token: the number of tokens before it, and after it.
     fn bounds(self, longest: i64) -> (i64, i64) {
         let window = self.window.unwrap_or(longest);
         (window, if self.causal { 0 } else { window })

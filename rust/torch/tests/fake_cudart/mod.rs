@@ -1,6 +1,6 @@
-//! A runtime library with the functions that pullquote calls of CUDA's, for tests without a GPU. Devices are numbers; a test sets
-//! the mode of each. As in CUDA, a sticky error is the answer to every call about that device from then on, and each thread has a
-//! current device. Batches themselves run on the CPU.
+//! A runtime library with the functions that pullquote calls of CUDA's, for tests without a GPU. Devices are numbers; a
+//! test sets the mode of each. As in CUDA, a sticky error is the answer to every call about that device from then on,
+//! and each thread has a current device. Batches themselves run on the CPU.
 //!
 //! A captured graph has the kernels that [`memory`] was given for the capture; launching it runs them.
 

@@ -1,7 +1,7 @@
-//! A kernel for CPUs of `aten::_flash_attention_forward`, registered with torch's own dispatcher, which unpacks our arguments
-//! for it. It demands what torch's kernel for GPUs demands (`mha_varlen_fwd` in
-//! `ATen/native/transformers/cuda/flash_attn/flash_api.cpp`), computes each row by plain operators in float32, and gives tokens
-//! of no row NaN. One test at a time has a mode and counts calls, which come from any thread.
+//! A kernel for CPUs of `aten::_flash_attention_forward`, registered with torch's own dispatcher, which unpacks our
+//! arguments for it. It demands what torch's kernel for GPUs demands (`mha_varlen_fwd` in
+//! `ATen/native/transformers/cuda/flash_attn/flash_api.cpp`), computes each row by plain operators in float32, and
+//! gives tokens of no row NaN. One test at a time has a mode and counts calls, which come from any thread.
 
 use std::ffi::{c_char, c_void};
 use std::mem::ManuallyDrop;

@@ -100,8 +100,8 @@ pub fn sized_draft(family: &str, sizes: Sizes) -> Draft {
     Draft { config, pooling: "mean", tensors }
 }
 
-/// Other layers than BERT's: `modernbert` has pre-norm, gates, rotary positions, and a window in its second layer; `qwen3` also has
-/// root mean square norms, norms of heads, fewer key heads than heads, and sees no later tokens.
+/// Other layers than BERT's: `modernbert` has pre-norm, gates, rotary positions, and a window in its second layer;
+/// `qwen3` also has root mean square norms, norms of heads, fewer key heads than heads, and sees no later tokens.
 pub fn other_draft(family: &str) -> Draft {
     let (hidden, inside): (i64, i64) = (32, 48);
     let (mut state, mut tensors) = (1, Vec::new());

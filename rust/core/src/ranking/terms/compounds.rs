@@ -8,7 +8,7 @@ use crate::text::page::ByteSpan;
 /// Longer compounds get no term as a whole, in bytes: they are data such as base64.
 const LONGEST_WHOLE: usize = 128;
 
-/// Longer numbers with marks inside are lists, in bytes.
+/// In bytes; a longer number with marks inside is a list.
 const LONGEST_NUMBER: usize = 32;
 
 /// What separates a part from the one before it.

@@ -11,8 +11,8 @@ use super::{Language, Term, TermRole, scan};
 const MIN_LETTERS: usize = 5;
 const MIN_LETTERS_FOR_TWO: usize = 8;
 
-/// For each word the term of the closest word of a text, by letters left out, added, replaced or swapped; `None` if none
-/// is close and has its first letter. Of equally close words, the most frequent.
+/// For each word the term of the closest word of a text, by letters left out, added, replaced or swapped; `None` if
+/// none is close and has its first letter. Of equally close words, the most frequent.
 ///
 /// Takes time linear in the text, plus a comparison of each word with each distinct word of nearly its length.
 pub(crate) fn closest_terms(words: &[&str], text: &str, language: Language) -> Vec<Option<Term>> {

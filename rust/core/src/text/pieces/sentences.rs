@@ -246,8 +246,7 @@ const fn is_pictograph(c: char) -> bool {
     matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Whether a number after this word and its full stop starts a sentence: the word is not an abbreviation, listed or
-/// not.
+/// Whether a number after this word and its full stop starts a sentence, because the word is no abbreviation.
 fn is_plain_word(word: &str) -> bool {
     // `last_word` returns nothing for long words, which are not abbreviations.
     if word.is_empty() {

@@ -1,4 +1,5 @@
-//! Pages that a client names: a request sends them, the store has them, or they are fetched from the web with `--fetch`.
+//! Pages that a client names: a request sends them, the store has them, or they are fetched from the web with
+//! `--fetch`.
 //!
 //! Fetching waits, so the work of such a request has several turns ([`fetch`]). It holds no turn while it waits.
 
@@ -166,7 +167,8 @@ impl NamedPage {
     }
 }
 
-/// Fetches the missing pages, and runs a process for each file among them. [`NamedPage::read`] is what remains to be done.
+/// Fetches the missing pages, and runs a process for each file among them. [`NamedPage::read`] is what remains to be
+/// done.
 pub(in crate::routes) async fn fetch(
     app: &App,
     admitted: &mut Admitted,

@@ -31,7 +31,8 @@ pub(crate) struct ContentsOptions {
     text: Option<Switch<TextOptions>>,
     /// Return highlights of each page.
     highlights: Option<Switch<HighlightOptions>>,
-    /// Return the contents of all pages as one string: the texts if `text` is given or `highlights` is not, else the highlights.
+    /// Return the contents of all pages as one string: the texts if `text` is given or `highlights` is not, else the
+    /// highlights.
     context: Option<Switch<TextOptions>>,
     #[serde(flatten)]
     rest: Map<String, Value>,

@@ -1,8 +1,8 @@
 //! `POST /search`: pages that answer a query, with texts and highlights as the client asks for them.
 //!
-//! Without an upstream, the search ranks all stored pages. A small store is ranked by the best passage of each page, which encodes
-//! whole pages. In a larger one, [`shortlist`] first finds the best pages by their words. `/contents` and this route make texts and
-//! highlights of the found pages in the same way.
+//! Without an upstream, the search ranks all stored pages. A small store is ranked by the best passage of each page,
+//! which encodes whole pages. In a larger one, [`shortlist`] first finds the best pages by their words. `/contents` and
+//! this route make texts and highlights of the found pages in the same way.
 
 use std::sync::Arc;
 use std::time::Instant;

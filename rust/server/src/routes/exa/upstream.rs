@@ -1,8 +1,8 @@
 //! `POST /search` with an upstream: another server finds the pages and their texts, and this one makes the highlights.
 //!
-//! The request is forwarded without its options of highlights, and with a request for the whole text of each page. The answer has
-//! that text only if the client asked for it. Errors of the upstream are forwarded unchanged, and so are answers to searches
-//! without highlights.
+//! The request is forwarded without its options of highlights, and with a request for the whole text of each page. The
+//! answer has that text only if the client asked for it. Errors of the upstream are forwarded unchanged, and so are
+//! answers to searches without highlights.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `POST /highlights` in a host that encodes the rows, such as vLLM: the same requests and responses, without stored documents and
-//! without vectors.
+//! `POST /highlights` in a host that encodes the rows, such as vLLM: the same requests and responses, without stored
+//! documents and without vectors.
 
 use std::ops::Deref;
 use std::sync::Arc;

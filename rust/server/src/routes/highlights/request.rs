@@ -41,8 +41,8 @@ pub(crate) struct HighlightsRequest {
     /// Return vectors of length 1: of each highlight that of its text, as `/embed` computes it, and of each query.
     #[serde(default)]
     pub(super) return_vectors: bool,
-    /// Return each highlight as `marked` too, with this before every word that matches the query; `<em>` if only `post_tags`
-    /// is set. A list has one tag.
+    /// Return each highlight as `marked` too, with this before every word that matches the query; `<em>` if only
+    /// `post_tags` is set. A list has one tag.
     #[serde(default)]
     pre_tags: Option<Tag>,
     /// Text after every word that matches; `</em>` if only `pre_tags` is set.

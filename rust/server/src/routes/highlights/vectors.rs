@@ -1,7 +1,7 @@
 //! The vectors of passages and queries, in the JSON or as bytes after it.
 //!
-//! A passage's vector is that of its own text, as from `/embed`, and not that of the window that found it, which is larger than
-//! the passage. So each passage is encoded once more. All vectors have length one.
+//! A passage's vector is that of its own text, as from `/embed`, and not that of the window that found it, which is
+//! larger than the passage. So each passage is encoded once more. All vectors have length one.
 
 use std::fmt::Write;
 
@@ -156,7 +156,8 @@ impl Written {
 }
 
 impl BinaryVectors {
-    /// The answer with three parts: the JSON, the passages' vectors in the order in which it has them, and the queries'.
+    /// The answer with three parts: the JSON, the passages' vectors in the order in which it has them, and the
+    /// queries'.
     pub(super) fn form(self, answer: &impl Serialize, work: Work) -> Result<Reply, Failure> {
         let boundary = format!("pullquote-{}", Uuid::new_v4().simple());
         let json = serde_json::to_vec(answer).map_err(|error| body::unfit(&error))?;
