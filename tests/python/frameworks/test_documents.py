@@ -6,10 +6,7 @@ import itertools
 import json
 import random
 import sys
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +20,20 @@ from fpdf import FPDF
 from fpdf.enums import AccessPermission, EncryptionMethod
 
 import pullquote
+from frameworks.sample_documents import (
+    ANSWER,
+    CHAPTERS,
+    CONTAINER,
+    ENCRYPTION,
+    FILLER,
+    MILLIMETRE,
+    QUESTION,
+    XHTML,
+    epub,
+    pdf,
+    three_pages,
+    word_document,
+)
 from pullquote import documents
 from pullquote._cli import main
 from pullquote.documents import Limits
@@ -37,31 +48,6 @@ from pullquote.errors import (
 )
 from support.fake_web import fake_web
 from support.messages import names_all, raises
-
-QUESTION = "How far away is the Moon?"
-ANSWER = "The Moon is 384,400 km away from the Earth, on average."
-FILLER = "Bread is baked from flour and water. Salt is mined in Poland. Cats sleep a lot."
-
-MILLIMETRE = 72 / 25.4
-
-
-def pdf(write: Callable[..., None], *, encrypt: dict[str, Any] | None = None) -> bytes:
-    made = FPDF(format="A4")
-    made.set_font("Helvetica", size=12)
-    if encrypt:
-        made.set_encryption(**encrypt)
-    write(made)
-    return bytes(made.output())
-
-
-def three_pages(made: FPDF) -> None:
-    made.add_page()
-    made.multi_cell(0, 6, FILLER)
-    made.add_page()
-    made.set_xy(20, 100)
-    made.multi_cell(90, 6, f"The Moon\n\n{ANSWER} It raises the tides.", align="L")
-    made.add_page()
-    made.multi_cell(0, 6, FILLER)
 
 
 def test_highlight_knows_its_page_and_rectangles(highlighter: pullquote.Highlighter) -> None:
@@ -241,24 +227,6 @@ def test_crash_of_the_parser_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     assert documents.read(data).text
 
 
-def word_document() -> bytes:
-    made = WordDocument()
-    made.add_heading("Distances", 1)
-    made.add_paragraph(FILLER)
-    made.add_heading("The Moon", 2)
-    made.add_paragraph(ANSWER)
-    table = made.add_table(rows=2, cols=2)
-    for cell, text in zip(
-        [*table.rows[0].cells, *table.rows[1].cells],
-        ["Planet", "Distance from the Sun", "Mars", "228 million km"],
-        strict=True,
-    ):
-        cell.text = text
-    stored = io.BytesIO()
-    made.save(stored)
-    return stored.getvalue()
-
-
 def test_word_document_keeps_its_structure(highlighter: pullquote.Highlighter, tmp_path: Path) -> None:
     path = tmp_path / "report.docx"
     path.write_bytes(word_document())
@@ -271,44 +239,6 @@ def test_word_document_keeps_its_structure(highlighter: pullquote.Highlighter, t
     found = highlighter.highlights("How far is Mars from the Sun?", [report.text], format=report.format, top_k=1)
     assert "228 million km" in found[0][0].text
     assert "Distance from the Sun" in found[0][0].text
-
-
-XHTML = """<?xml version="1.0" encoding="utf-8"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml">
-<head><title/><script src="none.js"/><style>p { color: red }</style></head><body>{body}</body></html>"""
-
-CHAPTERS = {
-    "text/one.xhtml": f"<h1>Distances</h1><p>{FILLER}</p>",
-    "text/two%20&#38; three.xhtml": f'<h2><a id="moon"/>The&nbsp;Moon</h2><p hidden="hidden">Not shown.</p><p>{ANSWER}<br/>'
-    "It <![CDATA[raises <tides>]]>.</p><table><tr><th>Planet</th><th>Distance from the Sun</th></tr>"
-    "<tr><td>Mars</td><td>228 million km</td></tr></table>",
-}
-
-CONTAINER = '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
-
-
-def epub(chapters: dict[str, str], more: dict[str, str | bytes] | None = None, package: str | None = None) -> bytes:
-    """A book whose manifest lists its chapters in the other order than its spine, with a table of contents."""
-    ids = list(enumerate(chapters))
-    items = [f'<item id="c{number}" href="{href}" media-type="application/xhtml+xml"/>' for number, href in ids]
-    spine = [f'<itemref idref="c{number}"/>' for number, _ in ids]
-    made = f"""<?xml version="1.0"?><opf:package xmlns:opf="http://www.idpf.org/2007/opf">
-    <metadata><dc:title>Moon &amp; Mars</dc:title></metadata>
-    <manifest><item id="n" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>{"".join(items[::-1])}
-    <item id="i" href="moon.svg" media-type="image/svg+xml"/></manifest>
-    <spine><itemref idref="n"/><itemref idref="i"/>{"".join(spine)}</spine></opf:package>"""
-    files: dict[str, str | bytes] = {
-        "mimetype": "application/epub+zip",
-        "META-INF/container.xml": CONTAINER,
-        "OEBPS/book.opf": package or made,
-    }
-    files["OEBPS/nav.xhtml"] = XHTML.replace("{body}", "<ol><li>Contents of the book</li></ol>")
-    for href, body in chapters.items():
-        files[f"OEBPS/{href.replace('%20', ' ').replace('&#38;', '&')}"] = XHTML.replace("{body}", body)
-    stored = io.BytesIO()
-    with zipfile.ZipFile(stored, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in (files | (more or {})).items():
-            archive.writestr(name, text)
-    return stored.getvalue()
 
 
 def test_book_is_html_in_reading_order(highlighter: pullquote.Highlighter, tmp_path: Path) -> None:
@@ -355,9 +285,6 @@ def test_entities_of_a_book_are_not_expanded() -> None:
     assert 30 * "a" not in text
     assert "root:" not in text
     assert "&amp;b; &amp;file; end" in text
-
-
-ENCRYPTION = '<encryption><enc:EncryptedData><enc:CipherReference URI="{}"/></enc:EncryptedData></encryption>'
 
 
 def test_books_that_cannot_be_read_say_why(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """The MCP server, with the SDK's own client: in memory, over standard input and output, and over HTTP."""
 
-import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 import pullquote
+from frameworks.mcp_client import call, error, session, tools
 from pullquote._cli import check_arguments, main
 from pullquote.errors import InvalidArgumentError
 from pullquote.mcp import make_server
@@ -31,33 +31,6 @@ from support.server_process import ServerProcess, running_server
 from support.sources import BREAD, MOON, QUESTION, TEXTS, CountingHighlighter
 
 COMMAND = [sys.executable, "-m", "pullquote", "mcp"]
-
-
-def session(server: Any, use: Callable[[Client], Awaitable[Any]], **settings: Any) -> Any:
-    async def run() -> Any:
-        async with Client(server, **settings) as client:
-            return await use(client)
-
-    return asyncio.run(run())
-
-
-def call(server: Any, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The structured answer of a tool, after checking that it is also in the text."""
-    result = session(server, lambda client: client.call_tool(tool, arguments))
-    assert not result.is_error, result.content
-    assert json.loads(result.content[0].text) == result.structured_content
-    answer: dict[str, Any] = result.structured_content
-    return answer
-
-
-def error(server: Any, tool: str, **arguments: Any) -> str:
-    result = session(server, lambda client: client.call_tool(tool, arguments))
-    assert result.is_error
-    return str(result.content[0].text)
-
-
-def tools(server: Any) -> dict[str, Any]:
-    return {tool.name: tool for tool in session(server, lambda client: client.list_tools()).tools}
 
 
 @pytest.fixture
@@ -138,7 +111,7 @@ def test_files_outside_the_folder_are_not_there(highlighter: pullquote.Highlight
     answer = call(make_server(highlighter, folders=[folder]), "highlights", query=QUESTION, files=[name])
     (failed,) = answer["failed"]
     assert failed["source"] == name
-    assert failed["reason"] == f"there is no such file below {folder}"
+    assert names_all(failed["reason"], folder)
     assert (answer["answered"], answer["passages"]) == (False, [])
 
 

@@ -17,8 +17,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 import pullquote
-from frameworks.test_documents import epub, pdf, three_pages
-from frameworks.test_mcp import call, error, session, tools
+from frameworks.mcp_client import call, error, session, tools
+from frameworks.sample_documents import epub, pdf, three_pages
 from pullquote.mcp import make_server
 from support.fake_web import ARTICLE, FakeWeb, fake_web
 from support.gated_server import gated_server, open_gate

@@ -16,7 +16,7 @@ pytest.importorskip("pypdfium2")
 pytest.importorskip("mammoth")
 
 import pullquote
-from frameworks.test_documents import ANSWER, CHAPTERS, ENCRYPTION, QUESTION, epub, pdf, three_pages, word_document
+from frameworks.sample_documents import ANSWER, CHAPTERS, ENCRYPTION, QUESTION, epub, pdf, three_pages, word_document
 from pullquote import documents
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from support.fake_web import fake_web
