@@ -256,18 +256,18 @@ impl Truncation {
     pub(crate) fn to(mut self, tokens: Option<i64>, field: &str, app: &App) -> Result<Self, Failure> {
         let Some(tokens) = tokens else { return Ok(self) };
         let (limit, special) = (app.engine.max_tokens(), app.engine.tokens().special_tokens());
-        let refused = |message: String| refused(field, message);
+        let invalid = |message: String| refused(field, message);
         self.is_allowed = true;
         match usize::try_from(tokens) {
             Err(_) if tokens == -1 => Ok(self),
-            Ok(tokens) if tokens > limit => refused(format!(
+            Ok(tokens) if tokens > limit => invalid(format!(
                 "{tokens} is greater than this model's maximum context length, {limit} tokens. Please request a smaller truncation size."
             )),
             Ok(tokens) if tokens > special => {
                 self.options.max_tokens = tokens;
                 Ok(self)
             }
-            _ => refused(format!(
+            _ => invalid(format!(
                 "{tokens} leaves no token of a text: it must be -1, or from {} to {limit}; {special} tokens are special",
                 special + 1
             )),
@@ -283,17 +283,17 @@ impl Truncation {
 
 /// Ids that a text of this model may have. All others are refused, so that no client gets the vector of another text.
 fn check_ids(ids: &[u32], field: &str, app: &App, adds_special_tokens: bool) -> Result<Vec<i32>, Failure> {
-    let refused = |message: String| refused(field, message);
+    let invalid = |message: String| refused(field, message);
     if ids.is_empty() {
-        return refused("the list of token ids is empty".to_owned());
+        return invalid("the list of token ids is empty".to_owned());
     }
     match app.engine.tokens().inner_ids(ids, adds_special_tokens)? {
         GivenIds::Valid(ids) => Ok(ids),
-        GivenIds::Unknown(id) => refused(format!(
+        GivenIds::Unknown(id) => invalid(format!(
             "this model's tokenizer has no token {id}; the ids are of another tokenizer. Send the text (LangChain: \
              check_embedding_ctx_length=False)"
         )),
-        GivenIds::Unmarked => refused(
+        GivenIds::Unmarked => invalid(
             "these token ids do not have this model's special tokens around them, so they may be of another tokenizer, such \
              as OpenAI's. Send the text (LangChain: check_embedding_ctx_length=False), the ids of POST /tokenize, or \
              \"add_special_tokens\": false for ids of this model without special tokens"

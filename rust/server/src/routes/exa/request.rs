@@ -111,7 +111,7 @@ impl ContentsOptions {
     }
 
     fn check(&self, place: &str) -> Result<(), Failure> {
-        let refused = |field: &str, message: String| refused(format!("{place}{field}"), message);
+        let invalid = |field: &str, message: String| refused(format!("{place}{field}"), message);
         if let Some(options) = self.highlights() {
             for (name, value) in [
                 ("numSentences", options.num_sentences),
@@ -119,16 +119,16 @@ impl ContentsOptions {
                 ("maxCharacters", options.max_characters),
             ] {
                 if let Some(value) = value.filter(|value| *value < 1) {
-                    return refused(&format!("highlights.{name}"), format!("it must be at least 1, not {value}"));
+                    return invalid(&format!("highlights.{name}"), format!("it must be at least 1, not {value}"));
                 }
             }
             if options.query.is_some_and(|query| query.trim().is_empty()) {
-                return refused("highlights.query", "the query is empty; leave it out, or pass a question".to_owned());
+                return invalid("highlights.query", "the query is empty; leave it out, or pass a question".to_owned());
             }
         }
         for (name, options) in [("text", self.text()), ("context", self.context())] {
             if options.is_some_and(|options| options.max_characters == Some(0)) {
-                return refused(&format!("{name}.maxCharacters"), "it must be at least 1, not 0".to_owned());
+                return invalid(&format!("{name}.maxCharacters"), "it must be at least 1, not 0".to_owned());
             }
         }
         Ok(())
