@@ -79,8 +79,8 @@ def find(name: str, options: HubOptions, *, weights: bool = True) -> Path:
     except InvalidModelError as error:
         message = f"{error} (of {name}, in the cache {cache}); {repair(name)}"
         raise InvalidModelError(message) from error
-    if snapshot is not None and not snapshot[1]:
-        return snapshot_directory(cache, name, snapshot[0])
+    if snapshot is not None and not snapshot.missing:
+        return snapshot_directory(cache, name, snapshot.commit)
     if not (forbids := offline(options)):
         from pullquote._hub_download import fetch  # noqa: PLC0415 - a cached model needs none of it
 
@@ -89,11 +89,11 @@ def find(name: str, options: HubOptions, *, weights: bool = True) -> Path:
     if snapshot is None:
         message = f"{what} is not in the cache {cache}"
     else:
-        message = f"{what} is in the cache {cache} without {', '.join(snapshot[1])}"
-    if snapshot is not None and snapshot[1] == [MODULES]:
+        message = f"{what} is in the cache {cache} without {', '.join(snapshot.missing)}"
+    if snapshot is not None and snapshot.missing == [MODULES]:
         message += (
             ", or with no sign that it has none; without it, tokens are pooled by their mean. If that is right for this model, "
-            f"pass its directory: {snapshot_directory(cache, name, snapshot[0])}. {forbids} forbids downloads"
+            f"pass its directory: {snapshot_directory(cache, name, snapshot.commit)}. {forbids} forbids downloads"
         )
     else:
         message += f", and {forbids} forbids downloads"

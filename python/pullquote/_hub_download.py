@@ -91,15 +91,15 @@ def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
         if MODULES in files:
             _download(client, name, directory, [files[MODULES]])
         modules = (directory / MODULES).read_bytes() if MODULES in files else None
-        needed, missing = _native.needed_files(list(files), modules, weights)
-        if missing:
-            raise UnsupportedModelError(_explain_missing(name, missing))
-        described, _ = _native.needed_files(list(files), modules, False)
+        needed = _native.needed_files(list(files), modules, weights)
+        if needed.missing:
+            raise UnsupportedModelError(_explain_missing(name, needed.missing))
+        described = _native.needed_files(list(files), modules, False).files
         _download(client, name, directory, [files[path] for path in described])
         if weights:
             # A model that would not load is refused before its weights are downloaded.
             _native.check_description(directory)
-            _download(client, name, directory, [files[path] for path in needed if path not in described])
+            _download(client, name, directory, [files[path] for path in needed.files if path not in described])
         repository = directory.parents[1]
         if modules is None:
             _write(repository / ".no_exist" / commit / MODULES, "")

@@ -87,15 +87,15 @@ def mark_fragments(
 def shown_span(source: str, span: _Span) -> tuple[str, _Span]:
     """The text of Markdown that a browser shows, and where a span of the source is in it."""
     shown, first, last, length = [], None, 0, 0
-    for text, start, end, _ in _native.shown_runs(source):
-        if start < span[1] and end > span[0]:
+    for run in _native.shown_runs(source):
+        if run.start < span[1] and run.end > span[0]:
             # Where a run is not its source (an entity), it belongs to the span as a whole.
-            verbatim = source[start:end] == text
+            verbatim = source[run.start : run.end] == run.text
             if first is None:
-                first = length + (max(span[0] - start, 0) if verbatim else 0)
-            last = length + (min(span[1] - start, len(text)) if verbatim else len(text))
-        shown.append(text)
-        length += len(text)
+                first = length + (max(span[0] - run.start, 0) if verbatim else 0)
+            last = length + (min(span[1] - run.start, len(run.text)) if verbatim else len(run.text))
+        shown.append(run.text)
+        length += len(run.text)
     return "".join(shown), (first or 0, last)
 
 
@@ -106,7 +106,7 @@ def _spans(text: str, format: str, found: Sequence[Highlight], marks: Marks, wor
         spans = _without_blank_lines(text, _merged((highlight.start, highlight.end) for highlight in found))
     if format != "markdown" or marks.encoder:
         return spans
-    runs = [(start, end) for _, start, end, is_prose in _native.shown_runs(text) if is_prose and start < end]
+    runs = [(run.start, run.end) for run in _native.shown_runs(text) if run.is_prose and run.start < run.end]
     return _within(text, spans, runs)
 
 

@@ -33,14 +33,17 @@ def add_options(models: argparse.ArgumentParser) -> None:
 def _list(options: argparse.Namespace) -> int:
     cache = cache_directory()
     models = _native.cached_models(cache)
-    for name, commit, refs, size, found in models:
+    for model in models:
         # Its files are named without their directory, which is the same for all.
-        problem = found and found.replace(f"{snapshot_directory(cache, name, commit)}{os.sep}", "")
+        directory = snapshot_directory(cache, model.name, model.revision)
+        problem = model.problem and model.problem.replace(f"{directory}{os.sep}", "")
         if options.json:
-            row = {"name": name, "revision": commit, "refs": refs, "bytes": size, "problem": problem}
+            row = {"name": model.name, "revision": model.revision, "refs": model.refs, "bytes": model.bytes}
+            row["problem"] = problem
             print(json.dumps(row, ensure_ascii=False))
         else:
-            print(f"{name}  {', '.join(refs) or commit}  {size / 1e6:,.1f} MB  {problem or 'loads'}")
+            shown = ", ".join(model.refs) or model.revision
+            print(f"{model.name}  {shown}  {model.bytes / 1e6:,.1f} MB  {problem or 'loads'}")
     if not models and not options.json:
         print(f"no models in {cache}; the embedded model needs no download")
     return 0

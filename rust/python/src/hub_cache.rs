@@ -7,18 +7,55 @@ use pyo3::prelude::*;
 
 use crate::failures::Failure;
 use crate::leave::leave_python;
+use crate::results::record;
 
-/// Paths of the files that a model needs, and of those that it lacks.
+record! {
+    "pullquote._native",
+    from hub_cache::NeededFiles,
+    /// The files of a model.
+    NeededFiles {
+        /// Paths of those that it needs.
+        files: Vec<String>,
+        /// Paths of those that it lacks.
+        missing: Vec<String>,
+    }
+}
+
+record! {
+    "pullquote._native",
+    from hub_cache::Snapshot,
+    /// A cached revision of a model.
+    Snapshot {
+        /// Its commit.
+        commit: String,
+        /// The needed files that it lacks.
+        missing: Vec<String>,
+    }
+}
+
+record! {
+    "pullquote._native",
+    /// A model in the cache.
+    CachedModel {
+        /// Its name.
+        name: String,
+        /// Its commit.
+        revision: String,
+        /// Its branches and tags.
+        refs: Vec<String>,
+        /// Bytes of its files.
+        bytes: u64,
+        /// Why it would not load.
+        problem: Option<String>,
+    }
+}
+
+/// The files that a model needs, among these or not.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
-pub(crate) fn needed_files(
-    files: Vec<String>,
-    modules: Option<Vec<u8>>,
-    weights: bool,
-) -> PyResult<(Vec<String>, Vec<String>)> {
+pub(crate) fn needed_files(files: Vec<String>, modules: Option<Vec<u8>>, weights: bool) -> PyResult<NeededFiles> {
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
-    let needed = hub_cache::needed_files(&names, modules.as_deref(), weights).map_err(Failure)?;
-    Ok((needed.files, needed.missing))
+    Ok(hub_cache::needed_files(&names, modules.as_deref(), weights).map_err(Failure)?.into())
 }
 
 /// Raises what loading a model would raise before it reads the weights.
@@ -28,7 +65,7 @@ pub(crate) fn check_description(py: Python<'_>, directory: PathBuf) -> PyResult<
     leave_python(py, None, |_| hub_cache::check_description(&directory))
 }
 
-/// The commit of a cached revision, and the needed files that its snapshot lacks.
+/// A cached revision of a model, if there is one.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
 pub(crate) fn find_snapshot(
@@ -37,22 +74,19 @@ pub(crate) fn find_snapshot(
     name: &str,
     revision: &str,
     weights: bool,
-) -> PyResult<Option<(String, Vec<String>)>> {
+) -> PyResult<Option<Snapshot>> {
     let found = leave_python(py, None, |_| hub_cache::find(&cache, name, revision, weights))?;
-    Ok(found.map(|snapshot| (snapshot.commit, snapshot.missing)))
+    Ok(found.map(Snapshot::from))
 }
 
-/// For each cached model: name, commit, branches and tags, bytes, and why it would not load.
+/// All models of the cache.
 #[pyfunction]
-#[expect(clippy::type_complexity, reason = "Python unpacks it at once")]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
-pub(crate) fn cached_models(
-    py: Python<'_>,
-    cache: PathBuf,
-) -> PyResult<Vec<(String, String, Vec<String>, u64, Option<String>)>> {
+pub(crate) fn cached_models(py: Python<'_>, cache: PathBuf) -> PyResult<Vec<CachedModel>> {
     let found = leave_python(py, None, |_| Ok(hub_cache::list(&cache)))?;
-    let row = |model: hub_cache::CachedModel| {
-        (model.name, model.revision, model.refs, model.bytes, model.problem.map(|error| error.message().to_owned()))
+    let model = |hub_cache::CachedModel { name, revision, refs, bytes, problem }| {
+        let problem = problem.map(|error| error.message().to_owned());
+        CachedModel { name, revision, refs, bytes, problem }
     };
-    Ok(found.into_iter().map(row).collect())
+    Ok(found.into_iter().map(model).collect())
 }

@@ -29,7 +29,7 @@ use numpy::PyArray2;
 use pullquote_core::engine::option_values;
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::ErrorKind;
-use pullquote_core::text::formats::{ShownRun, shown};
+use pullquote_core::text::formats;
 use pullquote_core::text::page::PageText;
 use pullquote_core::text::pieces::{self, Unit, Windows};
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ use pyo3::types::PyDict;
 
 use crate::failures::Failure;
 use crate::options::read_unit;
-use crate::results::span_array;
+use crate::results::{ShownRun, span_array};
 
 /// Rust's memory comes from mimalloc. glibc gives each thread an arena, callers' threads come and go, and no other
 /// thread reuses what they freed: over 10,000 varied requests memory grew by 8 % (`bench/memory.py`), with mimalloc by
@@ -65,10 +65,13 @@ mod _native {
         highlighter::Highlighter,
         highlights_body::{BodyRefusal, HighlightsBody},
         hosted::{Hosted, HostedCall},
-        hub_cache::{cached_models, check_description, find_snapshot, needed_files},
+        hub_cache::{
+            CachedModel, NeededFiles, Snapshot, cached_models, check_description, find_snapshot, needed_files,
+        },
         native_threads::{forget_threads, wait_for_threads},
         results::{
-            Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, StageTime, Work,
+            Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, ShownRun,
+            StageTime, Work,
         },
         server::{Server, check_store},
         {available_threads, error_table, options_schema, parse_pieces, shown_runs, similar},
@@ -101,18 +104,17 @@ fn parse_pieces(
     span_array(py, &spans)
 }
 
-/// The text of Markdown that a browser shows, as runs: text, start and end in the source in characters, and whether it
-/// is prose.
+/// The text of Markdown that a browser shows.
 #[pyfunction]
-fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<(String, usize, usize, bool)>> {
+fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<ShownRun>> {
     let source = texts::one(markdown, "markdown")?;
     leave::leave_python(py, None, |_| {
         let page = PageText::new(&source);
-        let run = |run: ShownRun| {
+        let run = |run: formats::ShownRun| {
             let span = page.chars(run.source);
-            (run.text, span.start, span.end, run.is_prose)
+            ShownRun { text: run.text, start: span.start, end: span.end, is_prose: run.is_prose }
         };
-        Ok(shown(&source).into_iter().map(run).collect())
+        Ok(formats::shown(&source).into_iter().map(run).collect())
     })
 }
 

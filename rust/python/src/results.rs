@@ -174,6 +174,21 @@ record! {
     }
 }
 
+record! {
+    "pullquote._native",
+    /// A run of the text of Markdown that a browser shows.
+    ShownRun {
+        /// As a browser shows it; white space between blocks.
+        text: String,
+        /// Its start in the source, in characters.
+        start: usize,
+        /// Its end; the start between blocks.
+        end: usize,
+        /// Whether HTML or Markdown may be put around it: not within a block of code.
+        is_prose: bool,
+    }
+}
+
 impl From<engine::Work> for Work {
     fn from(work: engine::Work) -> Self {
         Self {
