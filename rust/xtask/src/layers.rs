@@ -98,8 +98,7 @@ impl Sources {
         let mut sources = Self { code, reexports: BTreeMap::new() };
         for (module, text) in &sources.code {
             let named = uses(text).filter(|(is_public, _)| *is_public).flat_map(|(_, tree)| expanded(tree));
-            let paths = named.filter_map(|path| sources.absolute(module, &path));
-            let by_name = paths.filter_map(|path| Some((path.last()?.clone(), path))).collect();
+            let by_name = named.filter_map(|(path, name)| Some((name, sources.absolute(module, &path)?))).collect();
             sources.reexports.insert(module.clone(), by_name);
         }
         sources
@@ -108,7 +107,7 @@ impl Sources {
     /// The modules that a file imports, but for those it is part of and those that are part of it.
     fn imports(&self, module: &str) -> BTreeSet<&str> {
         let text = &self.code[module];
-        let used = uses(text).flat_map(|(_, tree)| expanded(tree));
+        let used = uses(text).flat_map(|(_, tree)| expanded(tree)).map(|(path, _)| path);
         let named = ["crate::", "super::", "self::"].into_iter().flat_map(|prefix| paths(text, prefix));
         let found = used.chain(named).filter_map(|path| self.file_of(&self.absolute(module, &path)?, 0));
         let is_part = |one: &str, other: &str| one == other || one.starts_with(&format!("{other}::"));
@@ -158,10 +157,13 @@ fn uses(text: &str) -> impl Iterator<Item = (bool, &str)> {
     })
 }
 
-/// The paths of a tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
-fn expanded(tree: &str) -> Vec<String> {
+/// The paths of a tree, and the name that each has here: `a::{b, c::d as e}` is `a::b` as `b` and `a::c::d` as `e`.
+fn expanded(tree: &str) -> Vec<(String, String)> {
     let Some((before, inner)) = tree.split_once('{') else {
-        return vec![tree.split(" as ").next().unwrap_or_default().trim().trim_end_matches("::*").to_owned()];
+        let (path, renamed) = tree.split_once(" as ").map_or((tree, None), |(path, name)| (path, Some(name.trim())));
+        let path = path.trim().trim_end_matches("::*");
+        let name = renamed.unwrap_or_else(|| path.rsplit("::").next().unwrap_or_default());
+        return vec![(path.to_owned(), name.to_owned())];
     };
     let inner = inner.trim_end().strip_suffix('}').unwrap_or(inner);
     let (mut depth, mut parts) = (0, vec![String::new()]);
@@ -178,7 +180,7 @@ fn expanded(tree: &str) -> Vec<String> {
         parts.last_mut().into_iter().for_each(|part| part.push(letter));
     }
     let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
-    parts.flat_map(expanded).map(|path| format!("{}{path}", before.trim())).collect()
+    parts.flat_map(expanded).map(|(path, name)| (format!("{}{path}", before.trim()), name)).collect()
 }
 
 /// The paths in code that begin with this.
@@ -241,7 +243,7 @@ mod tests {
     #[test]
     fn re_exports_lead_to_the_file_that_has_the_name() {
         let files = [
-            ("low.rs", "mod one;\nmod two;\npub use one::One;\npub(crate) use two::{\n    Other, Two,\n};"),
+            ("low.rs", "mod one;\nmod two;\npub use one::One;\npub(crate) use two::{\n    Other, Inner as Two,\n};"),
             ("low/one.rs", "use super::{Two, self as low};"),
             ("low/two.rs", "use crate::low::One;"),
         ];
