@@ -1,7 +1,6 @@
-//! The application: state that all requests share.
+//! The application: state that the routes share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -11,26 +10,20 @@ use pullquote_core::error::Result;
 
 use crate::fetch::upstream::Upstream;
 use crate::fetch::{FetchLimits, Fetcher};
-use crate::http::admission::Admission;
-use crate::http::auth::Keys;
+use crate::http::admission::{Admission, Admits};
 use crate::http::health::Health;
-use crate::http::host_check::Hosts;
 use crate::http::metrics::Metrics;
 use crate::http::otel::Exporter;
-use crate::http::route_table::RouteTable;
-use crate::net::listener::Address;
-use crate::openapi::{self, Facts};
-use crate::routes::mcp::{self, McpService};
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::uploads::parser::Parser;
 
-/// State that all requests share. Lives until the last connection has ended.
+/// State that the routes share. Lives until the last connection has ended.
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
-    /// If it says that vectors have unit length, [`Encoding`](crate::routes::encoding::Encoding) normalizes them: the
-    /// encoder was loaded without the normalization at the model's end.
+    /// If it says that vectors have unit length, `routes::encoding` normalizes them: the encoder was loaded without the
+    /// normalization at the model's end.
     pub(crate) model: Model,
     pub(crate) admission: Admission,
     pub(crate) store: Store,
@@ -39,64 +32,46 @@ pub(crate) struct App {
     pub(crate) parser: Parser,
     /// `None` if searches use the store.
     pub(crate) upstream: Option<Upstream>,
-    pub(crate) mcp: McpService,
-    /// Shared with the task that reloads their file.
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) hosts: Hosts,
-    pub(crate) health: Health,
-    pub(crate) metrics: Metrics,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
     /// `None` without an OTLP endpoint.
-    pub(crate) exporter: Option<Exporter>,
+    pub(crate) exporter: Option<Arc<Exporter>>,
+    /// The `OpenAPI` document.
     pub(crate) document: Bytes,
-    pub(crate) routes: RouteTable,
     /// In seconds since 1970.
     pub(crate) started: u64,
-    stopping: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, address: &Address) -> Result<Self> {
+    /// `has_keys` is whether requests need a key.
+    pub(crate) fn new(settings: Settings, engine: Arc<Engine>, has_keys: bool, document: Bytes) -> Result<Self> {
         let options = ModelOptions { truncate_dim: settings.truncate_dim, ..ModelOptions::default() };
-        let model = Model::read_with(&settings.model_directory, &options)?;
-        let keys = Arc::new(Keys::read(&settings)?);
-        let facts = Facts {
-            settings: &settings,
-            has_keys: keys.are_required(),
-            dimension: engine.spec().dimension,
-            max_tokens: engine.max_tokens(),
-        };
-        let document = openapi::document(&facts);
-        let admission = Admission::new(&settings);
+        let health = Health::new(Arc::clone(&engine));
+        let exporter = Exporter::new(&settings)?.map(Arc::new);
+        let admission = Admission::new(&settings, Arc::clone(&health), exporter.clone());
+        let bodies = &admission.bodies.memory;
         let reads_files = !settings.document_parser.is_empty();
-        let fetcher = || Fetcher::new(FetchLimits::of(&settings), &admission.bodies, reads_files);
-        let fetcher = settings.fetch.then(fetcher).transpose()?;
+        let fetcher = || Fetcher::new(FetchLimits::of(&settings), bodies, reads_files);
         Ok(Self {
-            model,
+            model: Model::read_with(&settings.model_directory, &options)?,
             store: Store::open(&settings)?,
-            hosts: Hosts::read(&settings, address, keys.are_required())?,
-            keys,
-            document: document.to_string().into(),
-            routes: openapi::route_table(),
-            fetcher,
+            fetcher: settings.fetch.then(fetcher).transpose()?,
             parser: Parser::new(&settings),
+            upstream: Upstream::new(&settings, has_keys, bodies)?,
             admission,
-            upstream: Upstream::new(&settings)?,
-            mcp: mcp::service(&settings),
-            health: Health::default(),
-            metrics: Metrics::new(),
-            exporter: Exporter::new(&settings)?,
+            health,
+            metrics: Arc::new(Metrics::new()),
+            exporter,
+            document,
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             settings,
             engine,
-            stopping: AtomicBool::new(false),
         })
     }
+}
 
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+impl Admits for App {
+    fn admission(&self) -> &Admission {
+        &self.admission
     }
 }

@@ -32,7 +32,7 @@ use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 use self::limited_body::Unread;
-use crate::http::admission::BodyMemory;
+use crate::http::body::BodyMemory;
 use crate::net::http_client;
 use crate::settings::Settings;
 use addresses::{Guard, PrivateAddress};

@@ -12,6 +12,7 @@
 //! | `store` | documents that clients have stored |
 //! | `fetch` | pages by their addresses, and other servers that search |
 //! | `uploads` | uploaded PDFs, DOCX and EPUBs, read by processes of their own |
+//! | `app` | state that the routes share |
 //! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
 //! | `openapi` | the document that describes all routes, and the format of their errors |
 //! | `router` | all routes inside the middleware |
@@ -40,10 +41,14 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use app::App;
 pub use fetch::{FetchLimits, FetchedPage, fetch_page};
-use net::connections::Connections;
+use http::auth::Keys;
+use http::host_check::Hosts;
+use http::middleware::Middleware;
+use net::connections::{ConnectionMetrics, Connections};
 pub use net::listener::Address;
 use net::listener::BoundListener;
 use net::shutdown::Signals;
+use openapi::Facts;
 pub use routes::highlights::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
 pub use settings::{LogFormat, Settings};
 pub use store::check_store;
@@ -57,6 +62,9 @@ const SAME_SIGNAL: Duration = Duration::from_secs(2);
 /// A server that has bound its address.
 pub struct Server {
     app: Arc<App>,
+    connections: Connections,
+    keys: Arc<Keys>,
+    stop: watch::Sender<bool>,
     bound: BoundListener,
     signals: Signals,
     runtime: Runtime,
@@ -100,8 +108,27 @@ impl Server {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
-        let app = Arc::new(App::new(settings, engine, &bound.address)?);
-        Ok(Self { app, bound, signals, runtime, _log: log })
+        let keys = Arc::new(Keys::read(&settings)?);
+        let has_keys = keys.are_required();
+        let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
+        let document = openapi::document(&Facts { settings: &settings, has_keys, dimension, max_tokens });
+        let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
+        let (stop, stopping) = watch::channel(false);
+        let settings = &app.settings;
+        let middleware = Middleware {
+            routes: openapi::route_table(),
+            hosts: Hosts::read(settings, &bound.address, has_keys)?,
+            keys: Arc::clone(&keys),
+            protect_all: settings.protect_all,
+            timeout: settings.timeout,
+            metrics: Arc::clone(&app.metrics),
+            exporter: app.exporter.clone(),
+            stopping: stopping.clone(),
+        };
+        let router = router::router(&app, middleware)?;
+        let metrics: Arc<dyn ConnectionMetrics> = Arc::clone(&app.metrics) as _;
+        let connections = Connections::new(settings, router, metrics, stopping);
+        Ok(Self { app, connections, keys, stop, bound, signals, runtime, _log: log })
     }
 
     pub const fn address(&self) -> &Address {
@@ -113,14 +140,13 @@ impl Server {
     /// # Errors
     /// [`ErrorKind::Internal`] if the runtime cannot use the listener.
     pub fn run(self) -> Result<Ended> {
-        let Self { app, bound, mut signals, runtime, .. } = self;
+        let Self { app, connections, keys, stop, bound, mut signals, runtime, .. } = self;
         let address = bound.address.clone();
         let ended = runtime.block_on(async {
             let (listener, _file) =
                 bound.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
-            let (stop, stopping) = watch::channel(false);
-            let served = tokio::spawn(Connections::new(&app, router::router(&app)?, stopping).serve(listener));
-            tokio::spawn(Arc::clone(&app.keys).watch());
+            let served = tokio::spawn(connections.serve(listener));
+            tokio::spawn(keys.watch());
             for device in app.engine.devices() {
                 let (depth, batch_tokens, padded_rows) = (device.depth, device.batch_tokens, device.padded_rows);
                 tracing::info!(name = device.name, depth, batch_tokens, padded_rows, "device");
@@ -131,7 +157,6 @@ impl Server {
             notify(NotifyState::Stopping);
             let (running, waiting) = app.admission.state();
             tracing::info!(running, waiting, "stopping: answering the accepted requests");
-            app.stop();
             let _ = stop.send(true);
             let ended = tokio::select! {
                 _ = served => Ended::Done,

@@ -14,7 +14,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, Expos
 
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
-use crate::http::middleware::{EXPOSED, handle};
+use crate::http::middleware::{EXPOSED, Middleware, handle};
 use crate::http::negotiation::compress_if_preferred;
 use crate::http::{tei_headers, vector_headers};
 use crate::openapi;
@@ -24,11 +24,11 @@ use crate::routes::families;
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// All routes, inside the middleware.
-pub(crate) fn router(app: &Arc<App>) -> Result<Router> {
-    let router = families()
+pub(crate) fn router(app: &Arc<App>, middleware: Middleware) -> Result<Router> {
+    let router = families(app.settings.fetch)
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(Arc::clone(app), handle))
+        .layer(from_fn_with_state(Arc::new(middleware), handle))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(from_fn(compress_if_preferred))
         .with_state(Arc::clone(app));

@@ -32,7 +32,8 @@ use axum::http::request::Parts;
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
 
-pub(crate) fn families() -> Router<Arc<App>> {
+/// `fetches` is whether the server fetches web pages.
+pub(crate) fn families(fetches: bool) -> Router<Arc<App>> {
     Router::new()
         .merge(cohere::routes())
         .merge(documents::routes())
@@ -40,7 +41,7 @@ pub(crate) fn families() -> Router<Arc<App>> {
         .merge(health::routes())
         .merge(highlights::routes())
         .merge(llama_cpp::routes())
-        .merge(mcp::routes())
+        .merge(mcp::routes(fetches))
         .merge(openai::routes())
         .merge(opensearch::routes())
         .merge(page::routes())

@@ -3,7 +3,7 @@
 use reqwest::Response;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::admission::BodyMemory;
+use crate::http::body::BodyMemory;
 use crate::http::failure::Failure;
 
 /// Why a body was not read to its end.

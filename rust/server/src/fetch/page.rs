@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
 use super::{FetchLimits, Fetcher, Unfetched};
-use crate::http::admission::BodyMemory;
+use crate::http::body::BodyMemory;
 
 /// The interval of checks for cancellation.
 const POLL: Duration = Duration::from_millis(50);

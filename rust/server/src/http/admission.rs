@@ -18,19 +18,20 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
 use pullquote_core::engine::Work;
-use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, Stop};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
-use crate::app::App;
-use crate::http::body;
+use crate::http::body::{self, BodyReader};
 use crate::http::concurrency::ConcurrencyLimiter;
-use crate::http::failure::{Cause, Failure, internal, too_late};
+use crate::http::failure::{Failure, internal, overloaded, too_late};
+use crate::http::health::Health;
+use crate::http::otel::Exporter;
 use crate::http::request_id::RequestId;
 use crate::http::tei_headers::Compute;
 use crate::http::vector_headers::{COMPUTE_TOKENS, TRUNCATED};
+use crate::settings::Settings;
 
 /// Fields of the request that the route does not know.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields");
@@ -42,15 +43,15 @@ pub(crate) struct Admission {
     /// Requests that queue or run.
     slots: Arc<Semaphore>,
     limiter: Arc<ConcurrencyLimiter>,
-    pub(crate) bodies: BodyMemory,
+    pub(crate) bodies: BodyReader,
     max_slots: usize,
+    health: Arc<Health>,
+    exporter: Option<Arc<Exporter>>,
 }
 
-/// Memory for bodies, over all requests.
-#[derive(Clone)]
-pub(crate) struct BodyMemory {
-    /// One permit for each KiB.
-    permits: Arc<Semaphore>,
+/// The state of a server that admits requests.
+pub(crate) trait Admits: Send + Sync + 'static {
+    fn admission(&self) -> &Admission;
 }
 
 /// An extension of every request.
@@ -92,7 +93,7 @@ pub(crate) struct Reply {
 }
 
 /// Work that the body of the answer waits for.
-pub(crate) type Continuation = Box<dyn FnOnce(&App) + Send>;
+pub(crate) type Continuation = Box<dyn FnOnce() + Send>;
 
 /// An extension of the response of every request that ran.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,8 +106,8 @@ pub(crate) struct RequestTimes {
 }
 
 /// A request that has its slot and its body, and may queue for a permit.
-pub(crate) struct Admitted {
-    app: Arc<App>,
+pub(crate) struct Admitted<S> {
+    state: Arc<S>,
     pub(crate) headers: HeaderMap,
     body: Bytes,
     pub(crate) limits: RequestLimits,
@@ -135,14 +136,16 @@ impl Drop for CancelOnDrop {
 }
 
 impl Admission {
-    pub(crate) fn new(settings: &crate::settings::Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, health: Arc<Health>, exporter: Option<Arc<Exporter>>) -> Self {
         let max_running = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
         let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
         Self {
             slots: Arc::new(Semaphore::new(max_slots)),
             limiter: ConcurrencyLimiter::new(max_running, max_slots),
-            bodies: BodyMemory::new(settings.max_queue_bytes),
+            bodies: BodyReader::new(settings),
             max_slots,
+            health,
+            exporter,
         }
     }
 
@@ -157,20 +160,6 @@ impl Admission {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             overloaded(format!("{} requests are running or queued, the maximum; try again", self.max_slots))
         })
-    }
-}
-
-impl BodyMemory {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS / 4))) }
-    }
-
-    /// Memory for a number of bytes of a body.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        Arc::clone(&self.permits)
-            .try_acquire_many_owned(kibibytes)
-            .map_err(|_| overloaded("the bodies of queued requests have reached their limit; try again".to_owned()))
     }
 }
 
@@ -237,19 +226,19 @@ impl Reply {
 }
 
 /// A route for `POST` requests whose answers this work computes.
-pub(crate) fn computing(work: fn(&App, &Input) -> Result<Reply, Failure>) -> MethodRouter<Arc<App>> {
-    post(async move |State(app): State<Arc<App>>, request: Request| compute(&app, request, work).await)
+pub(crate) fn computing<S: Admits>(work: fn(&S, &Input) -> Result<Reply, Failure>) -> MethodRouter<Arc<S>> {
+    post(async move |State(state): State<Arc<S>>, request: Request| compute(&state, request, work).await)
 }
 
 /// Admits a request and runs its work on a blocking thread.
-pub(crate) async fn compute(
-    app: &Arc<App>,
+pub(crate) async fn compute<S: Admits>(
+    state: &Arc<S>,
     request: Request,
-    work: impl FnOnce(&App, &Input) -> Result<Reply, Failure> + Send + 'static,
+    work: impl FnOnce(&S, &Input) -> Result<Reply, Failure> + Send + 'static,
 ) -> Result<Response, Failure> {
-    let mut admitted = Admitted::new(app, request).await?;
-    let begun = |app: &App, input: &Input| {
-        let mut reply = work(app, input)?;
+    let mut admitted = Admitted::new(state, request).await?;
+    let begun = |state: &S, input: &Input| {
+        let mut reply = work(state, input)?;
         reply.headers.extend(input.ignored_header());
         let rest = reply.rest.take();
         Ok((reply, rest))
@@ -258,16 +247,17 @@ pub(crate) async fn compute(
     Ok(admitted.respond(reply))
 }
 
-impl Admitted {
-    pub(crate) async fn new(app: &Arc<App>, request: Request) -> Result<Self, Failure> {
+impl<S: Admits> Admitted<S> {
+    pub(crate) async fn new(state: &Arc<S>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let limits: RequestLimits =
             *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
         let id = parts.extensions.get::<RequestId>().cloned().ok_or_else(|| internal("a request without its name"))?;
-        let slot = app.admission.slot()?;
-        let (body, memory) = body::read(app, &parts.headers, body, limits.deadline.into()).await?;
+        let admission = state.admission();
+        let slot = admission.slot()?;
+        let (body, memory) = admission.bodies.read(&parts.headers, body, limits.deadline.into()).await?;
         Ok(Self {
-            app: Arc::clone(app),
+            state: Arc::clone(state),
             headers: parts.headers,
             body,
             limits,
@@ -286,18 +276,18 @@ impl Admitted {
     /// Waits for a permit and runs work with it. Work with a wait in between takes one permit before and one after it.
     pub(crate) async fn turn<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&App, &Input) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&S, &Input) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.begin(|app, input| Ok((work(app, input)?, None))).await
+        self.begin(|state, input| Ok((work(state, input)?, None))).await
     }
 
     /// As `turn`, for work with a rest: the result comes before the rest is done, with the same permit.
     async fn begin<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&App, &Input) -> Result<(T, Option<Continuation>), Failure> + Send + 'static,
+        work: impl FnOnce(&S, &Input) -> Result<(T, Option<Continuation>), Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let began = Instant::now();
-        let permit = self.app.admission.limiter.acquire(self.limits.priority);
+        let permit = self.state.admission().limiter.acquire(self.limits.priority);
         let permit = match timeout_at(self.limits.deadline.into(), permit).await {
             Ok(permit) => permit.ok_or_else(|| internal("the queue was closed"))?,
             Err(_) => return Err(too_late("the request's timeout passed while it was queued")),
@@ -313,12 +303,12 @@ impl Admitted {
             ignored: RefCell::default(),
             stop: self.cancel.0.clone(),
         };
-        let (shared, held) = (Arc::clone(&self.app), Arc::clone(&self.held));
+        let (state, held) = (Arc::clone(&self.state), Arc::clone(&self.held));
         let (sender, result) = oneshot::channel();
         let ended = tokio::task::spawn_blocking(move || {
             let held = (held, permit);
             let began = Instant::now();
-            let (done, rest) = match work(&shared, &input) {
+            let (done, rest) = match work(&state, &input) {
                 Ok((done, rest)) => (Ok(done), rest),
                 Err(failure) => (Err(failure), None),
             };
@@ -330,7 +320,7 @@ impl Admitted {
             };
             // Without a client, the rest is not needed.
             if send().is_ok() {
-                rest(&shared);
+                rest();
             }
             drop(held);
         });
@@ -346,7 +336,7 @@ impl Admitted {
     }
 
     fn export_span(&self, part: &'static str, took: Duration) {
-        if let (Some(exporter), Some(span)) = (&self.app.exporter, &self.span) {
+        if let (Some(exporter), Some(span)) = (&self.state.admission().exporter, &self.span) {
             exporter.part(span, part, took);
         }
     }
@@ -354,7 +344,7 @@ impl Admitted {
     pub(crate) fn respond(self, reply: Reply) -> Response {
         let Reply { status, content_type, body, headers, work, compute, rest: _ } = reply;
         if work.tokens > 0 {
-            self.app.health.succeeded();
+            self.state.admission().health.succeeded();
         }
         // The body owns it until it was sent, or the client has disconnected.
         let cancel = self.cancel;
@@ -373,8 +363,4 @@ impl Admitted {
         response.extensions_mut().insert(RequestTimes { work, compute, ..self.times });
         response
     }
-}
-
-fn overloaded(message: String) -> Failure {
-    Failure::new(Cause::Core(ErrorKind::Overloaded), message)
 }

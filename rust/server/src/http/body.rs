@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -18,13 +20,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use serde_path_to_error::Track;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use crate::app::App;
-
-use crate::http::failure::{Cause, Failure, too_late};
+use crate::http::failure::{Cause, Failure, overloaded, too_late};
 use crate::serde_words::in_words;
+use crate::settings::Settings;
 
 /// A value inside a body that must be an object. Without it, serde also takes a list, as the fields in their order.
 #[derive(JsonSchema)]
@@ -51,48 +52,85 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-pub(crate) async fn read(
-    app: &App,
-    headers: &HeaderMap,
-    body: Body,
-    deadline: Instant,
-) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
-    if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
-        let message = format!("a body encoded as {encoding:?} cannot be read; send it as it is");
-        return Err(Failure::new(Cause::UnsupportedMediaType, message));
+/// Memory for bodies, over all requests.
+#[derive(Clone)]
+pub(crate) struct BodyMemory {
+    /// One permit for each KiB.
+    permits: Arc<Semaphore>,
+}
+
+impl BodyMemory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS / 4))) }
     }
-    let until = (Instant::now() + app.settings.body_timeout).min(deadline);
-    match timeout_at(until, collect(app, body)).await {
-        Ok(read) => read,
-        Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
-        Err(_) => Err(Failure::new(
-            Cause::SlowSender,
-            format!("the body did not arrive within {} seconds", app.settings.body_timeout.as_secs_f64()),
-        )),
+
+    /// Memory for a number of bytes of a body.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        Arc::clone(&self.permits)
+            .try_acquire_many_owned(kibibytes)
+            .map_err(|_| overloaded("the bodies of queued requests have reached their limit; try again"))
     }
 }
 
-async fn collect(app: &App, mut body: Body) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
-    let limit = app.settings.max_body_bytes;
-    let too_large = || Failure::new(Cause::TooLarge, format!("the body is larger than {limit} bytes"));
-    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if declared > limit {
-        return Err(too_large());
+/// Reads bodies within the limits of a server.
+pub(crate) struct BodyReader {
+    pub(crate) memory: BodyMemory,
+    max_bytes: usize,
+    timeout: Duration,
+}
+
+impl BodyReader {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let memory = BodyMemory::new(settings.max_queue_bytes);
+        Self { memory, max_bytes: settings.max_body_bytes, timeout: settings.body_timeout }
     }
-    let mut memory = app.admission.bodies.reserve(declared)?;
-    let mut read = Vec::with_capacity(declared);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body ended early: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if read.len() + data.len() > limit {
+
+    /// A body and its share of the memory.
+    pub(crate) async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        deadline: Instant,
+    ) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
+        if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+            let message = format!("a body encoded as {encoding:?} cannot be read; send it as it is");
+            return Err(Failure::new(Cause::UnsupportedMediaType, message));
+        }
+        let until = (Instant::now() + self.timeout).min(deadline);
+        match timeout_at(until, self.collect(body)).await {
+            Ok(read) => read,
+            Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
+            Err(_) => Err(Failure::new(
+                Cause::SlowSender,
+                format!("the body did not arrive within {} seconds", self.timeout.as_secs_f64()),
+            )),
+        }
+    }
+
+    async fn collect(&self, mut body: Body) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
+        let limit = self.max_bytes;
+        let too_large = || Failure::new(Cause::TooLarge, format!("the body is larger than {limit} bytes"));
+        let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if declared > limit {
             return Err(too_large());
         }
-        if read.len() + data.len() > memory.num_permits() * 1024 {
-            memory.merge(app.admission.bodies.reserve(data.len())?);
+        let mut memory = self.memory.reserve(declared)?;
+        let mut read = Vec::with_capacity(declared);
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body ended early: {error}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if read.len() + data.len() > limit {
+                return Err(too_large());
+            }
+            if read.len() + data.len() > memory.num_permits() * 1024 {
+                memory.merge(self.memory.reserve(data.len())?);
+            }
+            read.extend_from_slice(&data);
         }
-        read.extend_from_slice(&data);
+        Ok((read.into(), memory))
     }
-    Ok((read.into(), memory))
 }
 
 /// Parses a body, which is a JSON object; calls `ignored` with each field that is not read.

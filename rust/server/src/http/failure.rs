@@ -129,6 +129,10 @@ pub(crate) fn too_late(message: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::DeadlineExceeded), message)
 }
 
+pub(crate) fn overloaded(message: impl Into<String>) -> Failure {
+    Failure::new(Cause::Core(ErrorKind::Overloaded), message)
+}
+
 pub(crate) fn internal(message: &str) -> Failure {
     Failure::new(Cause::Core(ErrorKind::Internal), message)
 }

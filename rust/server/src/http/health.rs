@@ -7,19 +7,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
-
-use crate::app::App;
 
 /// How long a success, or the result of a probe, is valid.
 const MAX_AGE: Duration = Duration::from_secs(2);
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Default)]
 pub(crate) struct Health {
+    engine: Arc<Engine>,
     /// When a text was last encoded.
     success: Mutex<Option<Instant>>,
     /// When the last probe ended, and its result. Locked during a probe, so that there is one at a time.
@@ -27,6 +26,10 @@ pub(crate) struct Health {
 }
 
 impl Health {
+    pub(crate) fn new(engine: Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self { engine, success: Mutex::default(), probe: tokio::sync::Mutex::default() })
+    }
+
     pub(crate) fn succeeded(&self) {
         *self.success.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -36,33 +39,33 @@ impl Health {
     }
 
     /// Whether texts are being encoded. If the client disconnects, the probe continues, for the next client.
-    pub(crate) async fn check(app: &Arc<App>) -> Result<()> {
-        let result = tokio::spawn(Self::find(Arc::clone(app))).await;
+    pub(crate) async fn check(self: &Arc<Self>) -> Result<()> {
+        let result = tokio::spawn(Arc::clone(self).find()).await;
         result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the probe panicked")))
     }
 
-    async fn find(app: Arc<App>) -> Result<()> {
+    async fn find(self: Arc<Self>) -> Result<()> {
         let asked = Instant::now();
         let recent = asked.checked_sub(MAX_AGE).unwrap_or(asked);
-        if app.health.succeeded_since(recent) {
+        if self.succeeded_since(recent) {
             return Ok(());
         }
-        let mut last = app.health.probe.lock().await;
+        let mut last = self.probe.lock().await;
         if let Some((at, found)) = &*last
             && *at >= recent
         {
             return found.clone();
         }
-        let engine = Arc::clone(&app.engine);
+        let engine = Arc::clone(&self.engine);
         let probe = move || engine.embed(&["health"], Role::Passage, &Call::new(Some(PROBE_TIMEOUT), None));
         let found = match tokio::task::spawn_blocking(probe).await {
             Ok(embedded) => embedded.map(|_| ()),
             Err(_) => Err(Error::new(ErrorKind::Internal, "the probe panicked")),
         };
         // A request may have succeeded while the probe waited.
-        let found = if app.health.succeeded_since(asked) { Ok(()) } else { found };
+        let found = if self.succeeded_since(asked) { Ok(()) } else { found };
         if found.is_ok() {
-            app.health.succeeded();
+            self.succeeded();
         }
         *last = Some((Instant::now(), found.clone()));
         found

@@ -15,13 +15,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry, Unit};
-use pullquote_core::engine::Work;
+use pullquote_core::engine::{Engine, Work};
 
-use crate::app::App;
 use crate::http::metrics::devices::DeviceMetrics;
 use crate::http::metrics::stages::StageMetrics;
+use crate::net::connections::ConnectionMetrics;
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a server has at the moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Requests.
+    pub(crate) running: usize,
+    /// Requests.
+    pub(crate) waiting: usize,
+    /// Stored ones.
+    pub(crate) documents: usize,
+    pub(crate) document_bytes: usize,
+}
 
 /// Counters are incremented as events happen, gauges are set for each `/metrics`.
 pub(crate) struct Metrics {
@@ -37,7 +49,7 @@ pub(crate) struct Metrics {
     truncated: Counter,
     running: Gauge,
     waiting: Gauge,
-    pub(crate) connections: Gauge,
+    connections: Gauge,
     cache_pages: Gauge,
     cache_bytes: Gauge,
     cache_hits: Counter<u64, AtomicU64>,
@@ -145,22 +157,21 @@ impl Metrics {
         self.failures.get_or_create(&CauseLabel { cause: cause.to_owned() }).inc();
     }
 
-    pub(crate) fn text(&self, app: &App) -> Result<String, fmt::Error> {
-        let (running, waiting) = app.admission.state();
-        let (cache, stored) = (app.engine.cache(), app.store.size());
+    pub(crate) fn text(&self, engine: &Engine, load: Load) -> Result<String, fmt::Error> {
+        let cache = engine.cache();
         let gauges = [
-            (&self.running, running),
-            (&self.waiting, waiting),
+            (&self.running, load.running),
+            (&self.waiting, load.waiting),
             (&self.cache_pages, cache.pages),
             (&self.cache_bytes, cache.bytes),
-            (&self.documents, stored.documents),
-            (&self.document_bytes, stored.bytes),
+            (&self.documents, load.documents),
+            (&self.document_bytes, load.document_bytes),
         ];
         for (gauge, value) in gauges {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
-        self.devices.set(app.engine.devices());
-        self.stages.set(app.engine.profiler().totals());
+        self.devices.set(engine.devices());
+        self.stages.set(engine.profiler().totals());
         if let Some(bytes) = resident_bytes() {
             self.resident.set(bytes);
         }
@@ -169,6 +180,20 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
+    }
+}
+
+impl ConnectionMetrics for Metrics {
+    fn opened(&self) {
+        self.connections.inc();
+    }
+
+    fn closed(&self) {
+        self.connections.dec();
+    }
+
+    fn failed(&self, cause: &'static str) {
+        self.failure(cause);
     }
 }
 

@@ -12,12 +12,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use opentelemetry::trace::SpanContext;
 use pullquote_core::error::{Error, ErrorKind};
+use tokio::sync::watch;
 
-use crate::app::App;
 use crate::http::admission::{IGNORED, RequestLimits, RequestTimes};
+use crate::http::auth::Keys;
 use crate::http::failure::{Cause, ErrorFormat, Failure};
-use crate::http::otel::RequestSpan;
+use crate::http::host_check::Hosts;
+use crate::http::metrics::Metrics;
+use crate::http::otel::{Exporter, RequestSpan};
 use crate::http::request_id::{REQUEST_ID, RequestId};
+use crate::http::route_table::RouteTable;
 use crate::http::tei_headers::{INFERENCE_TIME, QUEUE_TIME, TOTAL_TIME};
 use crate::http::trace_context::{self, TRACEPARENT};
 use crate::net::body_drain::BodyDrain;
@@ -31,9 +35,25 @@ const ERROR_KIND: HeaderName = HeaderName::from_static("x-error-kind");
 pub(crate) const EXPOSED: [HeaderName; 8] =
     [IGNORED, REQUEST_ID, QUEUE_TIME, INFERENCE_TIME, TOTAL_TIME, ERROR_KIND, TRACEPARENT, header::RETRY_AFTER];
 
+/// What the middleware uses for every request.
+pub(crate) struct Middleware {
+    pub(crate) routes: RouteTable,
+    pub(crate) hosts: Hosts,
+    pub(crate) keys: Arc<Keys>,
+    /// Whether every route needs a key.
+    pub(crate) protect_all: bool,
+    /// The longest timeout of a request, and its default.
+    pub(crate) timeout: Duration,
+    pub(crate) metrics: Arc<Metrics>,
+    /// `None` without an OTLP endpoint.
+    pub(crate) exporter: Option<Arc<Exporter>>,
+    /// True from the first signal on.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
 /// A request in progress. Dropped before its answer, it is recorded as cancelled.
-struct RequestGuard<'app> {
-    app: &'app App,
+struct RequestGuard<'server> {
+    server: &'server Middleware,
     id: RequestId,
     /// `None` without a collector.
     span: Option<RequestSpan>,
@@ -47,18 +67,18 @@ struct RequestGuard<'app> {
     is_finished: bool,
 }
 
-pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn handle(State(server): State<Arc<Middleware>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let (mut request, drain) = BodyDrain::track(request);
     let id = RequestId::of(request.headers());
     let caller = trace_context::caller(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let format = app.routes.error_format(request.uri().path());
+    let format = server.routes.error_format(request.uri().path());
     let (method, is_http1) = (request.method().clone(), request.version() < Version::HTTP_2);
-    let span = app.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
+    let span = server.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
     let context = span.as_ref().map(RequestSpan::context).or_else(|| caller.as_ref().map(trace_context::child));
-    let guard = RequestGuard { app: &app, id, span, context, method, route, began, is_http1, is_finished: false };
-    let response = match gate(&app, &request, began) {
+    let guard = RequestGuard { server: &server, id, span, context, method, route, began, is_http1, is_finished: false };
+    let response = match server.check(&request, began) {
         Ok(limits) => {
             request.extensions_mut().insert(limits);
             request.extensions_mut().insert(guard.id.clone());
@@ -79,23 +99,25 @@ pub(crate) async fn handle(State(app): State<Arc<App>>, request: Request, next: 
     response
 }
 
-/// The checks before any route.
-fn gate(app: &App, request: &Request, began: Instant) -> Result<RequestLimits, Failure> {
-    if app.is_stopping() {
-        return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; try another one"));
+impl Middleware {
+    /// The checks before any route.
+    fn check(&self, request: &Request, began: Instant) -> Result<RequestLimits, Failure> {
+        if *self.stopping.borrow() {
+            return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; try another one"));
+        }
+        if !self.hosts.allow(request.uri(), request.headers()) {
+            let message = "this server rejects the host of this request; --allowed-host allows it";
+            return Err(Failure::new(Cause::WrongHost, message));
+        }
+        let is_open = !self.protect_all && self.routes.is_open(request.method(), request.uri().path());
+        if !is_open && !self.keys.allow(request.headers()) {
+            let message = "this needs a valid key, as authorization: Bearer KEY or x-api-key: KEY";
+            return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
+        }
+        let headers = request.headers();
+        let timeout = timeout(headers)?.map_or(self.timeout, |asked| asked.min(self.timeout));
+        Ok(RequestLimits { deadline: began + timeout, priority: priority(headers)? })
     }
-    if !app.hosts.allow(request.uri(), request.headers()) {
-        let message = "this server rejects the host of this request; --allowed-host allows it";
-        return Err(Failure::new(Cause::WrongHost, message));
-    }
-    let is_open = !app.settings.protect_all && app.routes.is_open(request.method(), request.uri().path());
-    if !is_open && !app.keys.allow(request.headers()) {
-        let message = "this needs a valid key, as authorization: Bearer KEY or x-api-key: KEY";
-        return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
-    }
-    let headers = request.headers();
-    let timeout = timeout(headers)?.map_or(app.settings.timeout, |asked| asked.min(app.settings.timeout));
-    Ok(RequestLimits { deadline: began + timeout, priority: priority(headers)? })
 }
 
 fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
@@ -144,7 +166,7 @@ impl RequestGuard<'_> {
                 compute.write(headers, times.queued, times.ran, total);
             }
         }
-        if self.is_http1 && self.app.is_stopping() {
+        if self.is_http1 && *self.server.stopping.borrow() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.record(response.status(), failure.as_ref(), times.as_ref(), total);
@@ -169,7 +191,7 @@ impl RequestGuard<'_> {
                 times.map(|times| &times.work),
             );
         }
-        let metrics = &self.app.metrics;
+        let metrics = &self.server.metrics;
         metrics.request(&self.method, &self.route, status, total);
         if let Some(failure) = failure {
             metrics.failure(&failure.cause.row().name);

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::app::App;
+use pullquote_core::engine::Engine;
 
 pub(crate) const QUEUE_TIME: HeaderName = HeaderName::from_static("x-queue-time");
 pub(crate) const INFERENCE_TIME: HeaderName = HeaderName::from_static("x-inference-time");
@@ -29,9 +28,8 @@ pub(crate) struct Compute {
 
 impl Compute {
     /// Of texts that were tokenized in this time.
-    pub(crate) fn of<'text>(app: &App, texts: impl Iterator<Item = &'text str>, tokenization: Duration) -> Self {
-        let all =
-            |name: &str| app.engine.spec().devices.iter().all(|device| device.name.split(':').next() == Some(name));
+    pub(crate) fn of<'text>(engine: &Engine, texts: impl Iterator<Item = &'text str>, tokenization: Duration) -> Self {
+        let all = |name: &str| engine.spec().devices.iter().all(|device| device.name.split(':').next() == Some(name));
         let kind = [("cpu", "cpu"), ("cuda", "gpu")].into_iter().find(|(name, _)| all(name)).map(|(_, kind)| kind);
         Self { kind, characters: texts.map(|text| text.chars().count()).sum(), tokenization }
     }

@@ -24,9 +24,9 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::either::Either;
 use tower::ServiceExt;
 
-use crate::app::App;
 use crate::net::listener::{Listener, Socket, accept};
 use crate::net::timeouts::{Activity, Overdue};
+use crate::settings::Settings;
 
 /// How long a new connection may take to send its first request when the server stops.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
@@ -56,14 +56,28 @@ pub(crate) struct Connections {
     permits: Arc<Semaphore>,
     max_permits: usize,
     refusals: Arc<Semaphore>,
-    app: Arc<App>,
+    header_timeout: Duration,
+    write_timeout: Duration,
+    metrics: Arc<dyn ConnectionMetrics>,
     /// True from the first signal on.
     stopping: watch::Receiver<bool>,
 }
 
+pub(crate) trait ConnectionMetrics: Send + Sync {
+    fn opened(&self);
+
+    fn closed(&self);
+
+    fn failed(&self, cause: &'static str);
+}
+
 impl Connections {
-    pub(crate) fn new(app: &Arc<App>, router: Router, stopping: watch::Receiver<bool>) -> Self {
-        let settings = &app.settings;
+    pub(crate) fn new(
+        settings: &Settings,
+        router: Router,
+        metrics: Arc<dyn ConnectionMetrics>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http1()
             .timer(TokioTimer::new())
@@ -83,7 +97,9 @@ impl Connections {
             permits: Arc::new(Semaphore::new(max_permits)),
             max_permits,
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
-            app: Arc::clone(app),
+            header_timeout: settings.header_timeout,
+            write_timeout: settings.write_timeout,
+            metrics,
             stopping,
         }
     }
@@ -114,20 +130,19 @@ impl Connections {
 
     fn start(&self, socket: Socket) {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            let (http, router, app) = (self.http.clone(), self.router.clone(), Arc::clone(&self.app));
-            let stopping = self.stopping.clone();
+            let (http, router, metrics) = (self.http.clone(), self.router.clone(), Arc::clone(&self.metrics));
+            let (timeouts, stopping) = ((self.header_timeout, self.write_timeout), self.stopping.clone());
             tokio::spawn(async move {
-                let open = app.metrics.connections.clone();
-                open.inc();
-                if serve(&http, socket, router, &app, stopping).await == ConnectionEnd::Stalled {
-                    app.metrics.failure("slow_reader");
+                metrics.opened();
+                if serve(&http, socket, router, timeouts, stopping).await == ConnectionEnd::Stalled {
+                    metrics.failed("slow_reader");
                 }
-                open.dec();
+                metrics.closed();
                 drop(permit);
             });
             return;
         }
-        self.app.metrics.failure("too_many_connections");
+        self.metrics.failed("too_many_connections");
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tokio::spawn(refuse(socket, permit));
         }
@@ -146,16 +161,15 @@ async fn serve(
     http: &auto::Builder<TokioExecutor>,
     socket: Socket,
     router: Router,
-    app: &App,
+    (header_timeout, write_timeout): (Duration, Duration),
     stopping: watch::Receiver<bool>,
 ) -> ConnectionEnd {
-    let settings = &app.settings;
-    let activity = Activity::new(settings.write_timeout);
+    let activity = Activity::new(write_timeout);
     // hyper keeps its stream to the end; then the socket comes back.
     let (sender, socket_back) = oneshot::channel();
     let lent = scopeguard::guard(socket, |socket| drop(sender.send(socket)));
     let mut stream = TimeoutStream::new(Pin::new(lent));
-    stream.set_write_timeout(Some(settings.write_timeout));
+    stream.set_write_timeout(Some(write_timeout));
     let noted = activity.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let stream = noted.request(request.version());
@@ -169,8 +183,7 @@ async fn serve(
         }
     });
     let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-    let timeouts = (settings.header_timeout, settings.write_timeout);
-    let ended = run(connection, &activity, timeouts, stopping.clone()).await;
+    let ended = run(connection, &activity, (header_timeout, write_timeout), stopping.clone()).await;
     if let Ok(mut socket) = socket_back.await {
         match ended {
             ConnectionEnd::Closed => {

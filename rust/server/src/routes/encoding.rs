@@ -6,6 +6,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -21,6 +22,7 @@ use crate::app::App;
 use crate::http::admission::{Reply, RequestControl};
 use crate::http::dtype::NumberFormat;
 use crate::http::failure::Failure;
+use crate::http::metrics::Metrics;
 use crate::http::request_id::RequestId;
 use crate::http::vector_headers::{MODEL, OCTETS, PROMPT_TOKENS, TRUNCATED, headers};
 use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};
@@ -120,12 +122,13 @@ impl Encoding {
         // It holds all parts and a failure, so that encoding never waits for the client.
         let (sending, parts) = channel(left + 2);
         let _ = sending.try_send(Ok(first));
-        let rest = move |app: &App| {
+        let metrics = Arc::clone(&app.metrics);
+        let rest = move || {
             loop {
                 let part = match self.next(format) {
                     Ok(Some(part)) => Ok(part),
                     Ok(None) => break,
-                    Err(failure) => Err(broken(app, &failure, &id)),
+                    Err(failure) => Err(broken(&metrics, &failure, &id)),
                 };
                 // A client that disconnected has stopped the call.
                 let has_failed = part.is_err();
@@ -147,9 +150,9 @@ impl Encoding {
 }
 
 /// Records a failure after the answer has begun, which cannot contain it.
-fn broken(app: &App, failure: &Failure, id: &RequestId) -> io::Error {
+fn broken(metrics: &Metrics, failure: &Failure, id: &RequestId) -> io::Error {
     let cause = failure.cause.row().name;
-    app.metrics.failure(&cause);
+    metrics.failure(&cause);
     tracing::warn!(request_id = %id.0, failure = %cause, "the answer ended early: {}", failure.message);
     io::Error::other(failure.message.clone())
 }

@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
-use crate::http::health::Health;
 pub(crate) use crate::http::metrics::CONTENT_TYPE as METRICS;
+use crate::http::metrics::Load;
 use crate::http::metrics::devices::{self, DeviceHealth};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -51,7 +51,7 @@ async fn live() -> Json<Live> {
 }
 
 async fn health(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
-    match Health::check(&app).await {
+    match app.health.check().await {
         Ok(()) => {
             let devices = devices::health(app.engine.devices());
             Ok(Json(Healthy { healthy: true, status: "ok", devices, unix: unix_time() }))
@@ -69,8 +69,12 @@ fn unix_time() -> f64 {
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
     // The store's size waits for its writes.
-    let text = tokio::task::spawn_blocking(move || app.metrics.text(&app)).await;
+    let text = tokio::task::spawn_blocking(move || {
+        let ((running, waiting), stored) = (app.admission.state(), app.store.size());
+        let load = Load { running, waiting, documents: stored.documents, document_bytes: stored.bytes };
+        app.metrics.text(&app.engine, load)
+    });
     let failed = || Error::new(ErrorKind::Internal, "the metrics cannot be written");
-    let text = text.ok().and_then(Result::ok).ok_or_else(failed)?;
+    let text = text.await.ok().and_then(Result::ok).ok_or_else(failed)?;
     Ok(([(header::CONTENT_TYPE, METRICS)], text))
 }

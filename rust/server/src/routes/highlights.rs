@@ -87,7 +87,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     let parsed = try_join_all(parsings.into_iter().map(|parsing| app.parser.run(parsing, deadline))).await?;
     let reply = admitted.turn(move |app, input| {
         let documents = parsed.into_iter().map(|parsed| app.parser.finish(parsed)).collect::<Result<Vec<_>, _>>()?;
-        let _memory = app.admission.bodies.reserve(documents.iter().map(|document| document.bytes()).sum())?;
+        let _memory = app.admission.bodies.memory.reserve(documents.iter().map(|document| document.bytes()).sum())?;
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
         let pages: Vec<RequestPage> = pages.collect();
         check_lengths(pages.iter().map(RequestPage::text), "file", app.settings.max_document_bytes)?;

@@ -41,7 +41,6 @@ use crate::http::admission::{Admitted, Reply};
 use crate::http::body::check_content_type;
 use crate::http::failure::{Cause, Failure, internal, refused};
 use crate::http::host_check::check_origin;
-use crate::settings::Settings;
 
 const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read in full: `highlights` returns the passages that \
     answer a question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in \
@@ -50,15 +49,18 @@ const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read in 
 /// What the SDK requires of `Accept`, although every answer here is JSON.
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-pub(crate) type McpService = StreamableHttpService<Tools, NeverSessionManager>;
+type McpService = StreamableHttpService<Tools, NeverSessionManager>;
 
-pub(super) fn routes() -> Router<Arc<App>> {
+/// `fetches` is whether tools take addresses of web pages.
+pub(super) fn routes(fetches: bool) -> Router<Arc<App>> {
+    let sdk = service(fetches);
+    let exchange = async move |State(app): State<Arc<App>>, request: Request| exchange(&app, &sdk, request).await;
     Router::new().route("/mcp", post(exchange))
 }
 
-/// The SDK's side, for a server with these settings.
-pub(crate) fn service(settings: &Settings) -> McpService {
-    let tools = Tools(tools(settings.fetch).into());
+/// The SDK's side.
+fn service(fetches: bool) -> McpService {
+    let tools = Tools(tools(fetches).into());
     // The middleware checks hosts, the route checks origins, and the body is within its limit before the SDK sees it.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -101,14 +103,14 @@ struct Exchange {
 
 struct ExchangeState {
     /// `None` while a tool works.
-    admitted: Option<Admitted>,
+    admitted: Option<Admitted<App>>,
     work: Work,
     /// Of the server itself, for its log; all others are results that the agent reads.
     failure: Option<Failure>,
 }
 
 impl Exchange {
-    fn new(app: &Arc<App>, admitted: Admitted) -> Self {
+    fn new(app: &Arc<App>, admitted: Admitted<App>) -> Self {
         let state = ExchangeState { admitted: Some(admitted), work: Work::default(), failure: None };
         Self { app: Arc::clone(app), state: Arc::new(Mutex::new(state)) }
     }
@@ -118,16 +120,16 @@ impl Exchange {
     }
 }
 
-async fn exchange(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+async fn exchange(app: &Arc<App>, sdk: &McpService, request: Request) -> Result<Response, Failure> {
     check_origin(request.headers(), &app.settings.cors_origin)?;
     check_content_type(request.headers())?;
     let (mut parts, body) = request.into_parts();
-    let admitted = Admitted::new(&app, Request::from_parts(parts.clone(), body)).await?;
+    let admitted = Admitted::new(app, Request::from_parts(parts.clone(), body)).await?;
     let body = Full::new(admitted.body());
-    let exchange = Exchange::new(&app, admitted);
+    let exchange = Exchange::new(app, admitted);
     parts.headers.insert(header::ACCEPT, ACCEPTED);
     parts.extensions.insert(exchange.clone());
-    let mut handled = pin!(app.mcp.handle(Request::from_parts(parts, body)));
+    let mut handled = pin!(sdk.handle(Request::from_parts(parts, body)));
     // The SDK parses the body and writes the answer in here, which takes long for large ones.
     let response = poll_fn(|context| tokio::task::block_in_place(|| handled.as_mut().poll(context))).await;
     let (admitted, work, failure) = {
@@ -155,7 +157,7 @@ async fn refused_by_sdk(status: StatusCode, body: impl hyper::body::Body<Data = 
 
 /// The tools, as the SDK calls them.
 #[derive(Clone)]
-pub(crate) struct Tools(Arc<[Tool]>);
+struct Tools(Arc<[Tool]>);
 
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {

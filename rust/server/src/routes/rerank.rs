@@ -278,7 +278,8 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     if of_tei {
         let text = |index: usize| asked.return_text.then(|| texts[index]);
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
-        let compute = Compute::of(app, std::iter::once(query.text.as_str()).chain(texts.iter().copied()), tokenization);
+        let compute =
+            Compute::of(&app.engine, std::iter::once(query.text.as_str()).chain(texts.iter().copied()), tokenization);
         return Ok(Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work)?.computed(compute));
     }
     let returns_documents = asked.return_documents.unwrap_or(returns_documents);

@@ -204,7 +204,7 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let normalize = asked.normalize.or((!asked.as_model_says).then_some(true));
     let began = Instant::now();
     let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.normalized(normalize);
-    let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
+    let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
     if wants_bytes {
         return Ok(encoding.answer(app, dtype.into(), input.id.clone())?.computed(compute));
     }
@@ -227,7 +227,7 @@ fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     };
     let began = Instant::now();
     let encoding = TokenEncoding::of_items(app, &items, "inputs", (role, &truncation), width, input.end())?;
-    let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
+    let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
     let vectors = encoding.whole(app, false)?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
     write_entries(&mut json, vectors.texts(), |json, text| write_lists(json, text, width));
@@ -246,7 +246,7 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     check_lengths(items.iter().filter_map(Item::text), "inputs", app.settings.max_document_bytes)?;
     let began = Instant::now();
     let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
-    let compute = Compute::of(app, items.iter().filter_map(Item::text), began.elapsed());
+    let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
     let encoded = encoding.whole()?;
     let (source, others) = encoded.values.split_at(encoded.dimension);
     Ok(Reply::json(&cosines(source, others), encoded.work)?.computed(compute))

@@ -67,7 +67,7 @@ impl TokenEncoding {
             );
             return Err(Failure::of_amount(Amount::TooMuch, field, message));
         }
-        let memory = app.admission.bodies.reserve(bytes)?;
+        let memory = app.admission.bodies.memory.reserve(bytes)?;
         let work = Work { windows: rows.len(), encoded: rows.len(), tokens, truncated, ..Work::default() };
         Ok(Self { rows, width, work, end, memory })
     }

@@ -171,7 +171,7 @@ impl NamedPage {
 /// done.
 pub(in crate::routes) async fn fetch(
     app: &App,
-    admitted: &mut Admitted,
+    admitted: &mut Admitted<App>,
     mut pages: Vec<NamedPage>,
 ) -> Result<Vec<NamedPage>, Failure> {
     let deadline = admitted.limits.deadline;

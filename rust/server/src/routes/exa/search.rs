@@ -86,7 +86,7 @@ pub(in crate::routes) fn find(
         return shortlist(app, input, query, most);
     }
     // Documents in a file become copies of them.
-    let _memory = app.admission.bodies.reserve(app.store.bytes_to_read())?;
+    let _memory = app.admission.bodies.memory.reserve(app.store.bytes_to_read())?;
     let all = app.store.all()?;
     let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
     let (passages, work) = passages::find(app, input, &pages, &HighlightOptions::one(), Some(query))?;

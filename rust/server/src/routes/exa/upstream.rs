@@ -38,7 +38,8 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
     let mut admitted = Admitted::new(app, request).await?;
     let mut forwarded = admitted.turn(|_, input| Forwarded::read(input)).await?;
     let body = std::mem::take(&mut forwarded.body);
-    let answered = upstream.search(app, &admitted, body).await?;
+    let deadline = admitted.limits.deadline.into();
+    let answered = upstream.search(&admitted.headers, admitted.span.as_ref(), body, deadline).await?;
     let reply = admitted.turn(move |app, input| forwarded.answer(app, input, &answered)).await?;
     Ok(admitted.respond(reply))
 }

@@ -111,7 +111,11 @@ struct Source<'call> {
     page: Option<&'call NamedPage>,
 }
 
-pub(super) async fn highlights(app: &App, admitted: &mut Admitted, arguments: Value) -> Result<(Value, Work), Failure> {
+pub(super) async fn highlights(
+    app: &App,
+    admitted: &mut Admitted<App>,
+    arguments: Value,
+) -> Result<(Value, Work), Failure> {
     let mut asked: HighlightsArguments = parse_value(arguments)?;
     let urls = asked.urls.take().unwrap_or_default();
     check(app, &asked, &urls)?;

@@ -55,7 +55,7 @@ pub(super) struct Page {
     metadata: BTreeMap<&'static str, String>,
 }
 
-pub(super) async fn search(admitted: &mut Admitted, arguments: Value) -> Result<(Value, Work), Failure> {
+pub(super) async fn search(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
     let SearchArguments { query } = parse_value(arguments)?;
     check_query(&query)?;
     let found = admitted.turn(move |app, input| {
@@ -70,7 +70,7 @@ pub(super) async fn search(admitted: &mut Admitted, arguments: Value) -> Result<
     found.await
 }
 
-pub(super) async fn fetch(admitted: &mut Admitted, arguments: Value) -> Result<(Value, Work), Failure> {
+pub(super) async fn fetch(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
     let FetchArguments { id } = parse_value(arguments)?;
     let read = admitted.turn(move |app, _| {
         check_store(app)?;
