@@ -5,7 +5,7 @@
 //! ones, and joins the workers. Without workers, threads that call [`CpuBatchRunner::run_one`] compute batches, several
 //! at the same time; `collect` computes a batch that none of them has started.
 //!
-//! A batch travels in a [`Slot`], which is reused after `collect`, so nothing is allocated for each batch.
+//! A batch travels in a `Slot`, which is reused after `collect`, so nothing is allocated for each batch.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -82,7 +82,7 @@ impl Steps {
     }
 
     /// Runs one round. Returns at once if no request can continue and no device is busy, else after a batch or
-    /// [`MAX_WAIT`].
+    /// `MAX_WAIT`.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`]. A request's own error is in its [`Finished`].

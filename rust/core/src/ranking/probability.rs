@@ -134,7 +134,7 @@ pub(crate) const PAIRS: [(&str, &str); 8] = [
 ];
 
 impl CosineScale {
-    /// `MiniLM`'s, measured with [`Self::of`].
+    /// `MiniLM`'s, measured with `of`.
     pub const MINILM: Self = Self { unrelated: 0.008, answer: 0.78 };
 
     /// From a model's `config.json`: `"pullquote": {"cosines": [unrelated, answer]}`.

@@ -36,7 +36,7 @@ pub struct Scale {
     spread: f64,
 }
 
-/// Assumed values, weighted as [`PRIOR_WINDOWS`] windows: a page of one sentence has no deviation of its own.
+/// Assumed values, weighted as `PRIOR_WINDOWS` windows: a page of one sentence has no deviation of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Prior {
     mean: f64,

@@ -62,7 +62,7 @@ impl Tokens {
     }
 
     /// The average number of characters of a token, where unknown tokens have none: three to five for scripts that the
-    /// tokenizer knows, and about one or less for others. [`KNOWN_SCRIPT`] for tokenizers of bytes.
+    /// tokenizer knows, and about one or less for others. `KNOWN_SCRIPT` for tokenizers of bytes.
     ///
     /// Averages over a sample of the `texts` texts, at least `stride` apart, so that overlapping windows are not
     /// sampled twice.

@@ -63,7 +63,7 @@ struct Open {
     size: Size,
 }
 
-/// Fails if the file is another program's, or if another process has it. Says so sooner than [`FileStore::open`] if it
+/// Fails if the file is another program's, or if another process has it. Says so sooner than `open` if it
 /// comes before the model is loaded.
 ///
 /// # Errors
