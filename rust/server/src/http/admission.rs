@@ -11,33 +11,26 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
-use pullquote_core::engine::Work;
-use pullquote_core::runtime::call::{Call, Stop};
-use serde::Deserialize;
+use pullquote_core::runtime::call::Stop;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
-use crate::http::body::{self, BodyReader};
+use crate::http::body::BodyReader;
 use crate::http::concurrency::ConcurrencyLimiter;
 use crate::http::failure::{Failure, internal, overloaded, too_late};
 use crate::http::health::Health;
+use crate::http::input::{Input, RequestLimits};
 use crate::http::otel::Exporter;
+use crate::http::reply::{Continuation, Reply, RequestTimes};
 use crate::http::request_id::RequestId;
-use crate::http::tei_headers::Compute;
 use crate::http::vector_headers::{COMPUTE_TOKENS, TRUNCATED};
 use crate::settings::Settings;
-
-/// Fields of the request that the route does not know.
-pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields");
-
-/// The longest value of that header, in characters.
-const LONGEST_IGNORED: usize = 1024;
 
 pub(crate) struct Admission {
     /// Requests that queue or run.
@@ -52,57 +45,6 @@ pub(crate) struct Admission {
 /// The state of a server that admits requests.
 pub(crate) trait Admits: Send + Sync + 'static {
     fn admission(&self) -> &Admission;
-}
-
-/// An extension of every request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestLimits {
-    pub(crate) deadline: Instant,
-    pub(crate) priority: i32,
-}
-
-pub(crate) struct Input {
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    pub(crate) limits: RequestLimits,
-    pub(crate) queued: Duration,
-    /// For the log of work that continues after the answer has begun.
-    pub(crate) id: RequestId,
-    /// Fields of the body that nothing has read.
-    ignored: RefCell<Vec<String>>,
-    stop: Stop,
-}
-
-/// The deadline and cancellation of a request's calls, for any thread.
-#[derive(Clone)]
-pub(crate) struct RequestControl {
-    limits: RequestLimits,
-    stop: Stop,
-}
-
-pub(crate) struct Reply {
-    pub(crate) status: StatusCode,
-    pub(crate) content_type: &'static str,
-    pub(crate) body: Body,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) work: Work,
-    /// For clients of Text Embeddings Inference.
-    pub(crate) compute: Option<Compute>,
-    /// Work that continues after the answer has begun.
-    pub(crate) rest: Option<Continuation>,
-}
-
-/// Work that the body of the answer waits for.
-pub(crate) type Continuation = Box<dyn FnOnce() + Send>;
-
-/// An extension of the response of every request that ran.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RequestTimes {
-    pub(crate) queued: Duration,
-    pub(crate) ran: Duration,
-    pub(crate) work: Work,
-    /// For clients of Text Embeddings Inference.
-    pub(crate) compute: Option<Compute>,
 }
 
 /// A request that has its slot and its body, and may queue for a permit.
@@ -160,68 +102,6 @@ impl Admission {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             overloaded(format!("{} requests are running or queued, the maximum; try again", self.max_slots))
         })
-    }
-}
-
-impl Input {
-    pub(crate) fn parse<'body, T: Deserialize<'body>>(&'body self) -> Result<T, Failure> {
-        body::parse(&self.headers, &self.body, |path| self.ignored.borrow_mut().push(path))
-    }
-
-    /// Parses a part of a form, which is a JSON object.
-    pub(crate) fn parse_part<T: for<'part> Deserialize<'part>>(&self, part: &[u8]) -> Result<T, Failure> {
-        body::parse_json(part, |path| self.ignored.borrow_mut().push(path))
-    }
-
-    /// A header with the fields that the route does not know.
-    pub(crate) fn ignored_header(&self) -> Option<(HeaderName, HeaderValue)> {
-        let names: String = self.ignored.borrow().join(", ").chars().take(LONGEST_IGNORED).collect();
-        let names = HeaderValue::from_str(&names).ok().filter(|names| !names.is_empty())?;
-        Some((IGNORED, names))
-    }
-
-    /// A call that ends with the request: at its deadline, after its own timeout, or when the client disconnects.
-    pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
-        self.end().within(timeout).call()
-    }
-
-    pub(crate) fn end(&self) -> RequestControl {
-        RequestControl { limits: self.limits, stop: self.stop.clone() }
-    }
-}
-
-impl RequestControl {
-    pub(crate) fn within(mut self, timeout: Option<Duration>) -> Self {
-        if let Some(sooner) = timeout.and_then(|timeout| Instant::now().checked_add(timeout)) {
-            self.limits.deadline = self.limits.deadline.min(sooner);
-        }
-        self
-    }
-
-    pub(crate) fn with_priority(mut self, priority: i32) -> Self {
-        self.limits.priority = priority;
-        self
-    }
-
-    pub(crate) fn call(&self) -> Call<'static> {
-        let left = self.limits.deadline.saturating_duration_since(Instant::now());
-        Call::new(Some(left), None).stopped_by(self.stop.clone()).with_priority(self.limits.priority)
-    }
-}
-
-impl Reply {
-    pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
-        let body = serde_json::to_vec(value).map_err(|error| body::unfit(&error))?;
-        Ok(Self::new("application/json", body.into(), work))
-    }
-
-    pub(crate) const fn new(content_type: &'static str, body: Body, work: Work) -> Self {
-        Self { status: StatusCode::OK, content_type, body, headers: Vec::new(), work, compute: None, rest: None }
-    }
-
-    /// With the headers of Text Embeddings Inference.
-    pub(crate) fn computed(self, compute: Compute) -> Self {
-        Self { compute: Some(compute), ..self }
     }
 }
 

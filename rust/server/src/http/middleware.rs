@@ -14,12 +14,13 @@ use opentelemetry::trace::SpanContext;
 use pullquote_core::error::{Error, ErrorKind};
 use tokio::sync::watch;
 
-use crate::http::admission::{IGNORED, RequestLimits, RequestTimes};
 use crate::http::auth::Keys;
 use crate::http::failure::{Cause, ErrorFormat, Failure};
 use crate::http::host_check::Hosts;
+use crate::http::input::{IGNORED, RequestLimits};
 use crate::http::metrics::Metrics;
 use crate::http::otel::{Exporter, RequestSpan};
+use crate::http::reply::RequestTimes;
 use crate::http::request_id::{REQUEST_ID, RequestId};
 use crate::http::route_table::RouteTable;
 use crate::http::tei_headers::{INFERENCE_TIME, QUEUE_TIME, TOTAL_TIME};

@@ -16,10 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use super::openai::check_dimensions;
 use crate::app::App;
-use crate::http::admission::{Input, Reply, computing};
+use crate::http::admission::computing;
 use crate::http::body::Object;
 use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::encoding::Encoding;
 use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;

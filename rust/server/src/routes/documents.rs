@@ -15,9 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Name;
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute, computing};
+use crate::http::admission::{compute, computing};
 use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
 use crate::store::hashes::HASH_PATTERN;
 use crate::store::{Stored, not_stored};

@@ -19,10 +19,11 @@ use pullquote_core::tokens::Role;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::app::App;
-use crate::http::admission::{Reply, RequestControl};
 use crate::http::dtype::NumberFormat;
 use crate::http::failure::Failure;
+use crate::http::input::RequestControl;
 use crate::http::metrics::Metrics;
+use crate::http::reply::Reply;
 use crate::http::request_id::RequestId;
 use crate::http::vector_headers::{MODEL, OCTETS, PROMPT_TOKENS, TRUNCATED, headers};
 use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};

@@ -12,9 +12,11 @@ use super::rerank;
 use super::vectors::vector_schema;
 use super::vectors::{Direction, ModelName, Texts, Truncation, check_model};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, computing};
+use crate::http::admission::computing;
 use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::encoding::Encoding;
 
 pub(super) fn routes() -> Router<Arc<App>> {

@@ -37,10 +37,11 @@ use serde_json::Value;
 use self::highlights::{HighlightsArguments, ToolAnswer, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
-use crate::http::admission::{Admitted, Reply};
+use crate::http::admission::Admitted;
 use crate::http::body::check_content_type;
 use crate::http::failure::{Cause, Failure, internal, refused};
 use crate::http::host_check::check_origin;
+use crate::http::reply::Reply;
 
 const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read in full: `highlights` returns the passages that \
     answer a question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in \

@@ -16,9 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::http::admission::{Input, Reply, computing};
+use crate::http::admission::computing;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::highlights::{pair, place};
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
 use crate::routes::offsets::{Offsets, Positions};

@@ -12,9 +12,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::http::admission::{Admitted, Reply};
+use crate::http::admission::Admitted;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::host_check::check_origin;
+use crate::http::reply::Reply;
 use crate::uploads::form::{UploadForm, is_form};
 
 pub(crate) const PNG: &str = "image/png";

@@ -19,8 +19,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::http::admission::{Input, Reply, computing};
+use crate::http::admission::computing;
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::routes::encoding::Encoding;
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};

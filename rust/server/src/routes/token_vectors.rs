@@ -12,9 +12,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::vectors::{Item, Truncation, rows, too_long};
 use crate::app::App;
-use crate::http::admission::RequestControl;
 use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
 use crate::http::failure::{Amount, Failure};
+use crate::http::input::RequestControl;
 
 /// Memory of a value: a float32 and its JSON.
 const VALUE_BYTES: usize = size_of::<f32>() + NUMBER_BYTES;

@@ -9,8 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::admission::{Input, Reply, computing};
+use crate::http::admission::computing;
 use crate::http::failure::{Cause, Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
 use crate::routes::vectors::{ModelName, Strings, check_model};

@@ -7,8 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::admission::RequestControl;
 use crate::http::failure::{Amount, Cause, Failure, refused};
+use crate::http::input::RequestControl;
 use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES, check_count, check_lengths};
 
 /// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special

@@ -14,8 +14,10 @@ use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_sc
 use super::token_vectors::token_vectors_schema;
 use super::{rerank, tei, unix_time};
 use crate::app::App;
-use crate::http::admission::{Input, Reply, computing};
+use crate::http::admission::computing;
 use crate::http::failure::{Cause, Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::encoding::Encoding;
 use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model, vector_schema};
 

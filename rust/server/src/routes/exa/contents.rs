@@ -18,9 +18,11 @@ use super::named_pages::{LONGEST_NAME, MOST_PAGES, NamedPage, SentDocument, chec
 use super::passages::{self, ExaPage};
 use super::request::{ContentsOptions, Warning};
 use crate::app::App;
-use crate::http::admission::{Admitted, Input, Reply};
+use crate::http::admission::Admitted;
 use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::routes::limits::{MAX_DOCUMENTS, check_count, check_lengths};
 
 /// Pages, and what to return of each.

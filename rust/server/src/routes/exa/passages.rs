@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::request::HighlightOptions;
 use crate::app::App;
-use crate::http::admission::Input;
 use crate::http::failure::Failure;
+use crate::http::input::Input;
 use crate::routes::offsets::Positions;
 
 /// Characters of a page without a title that are its query if the request has none.

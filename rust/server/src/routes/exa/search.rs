@@ -19,8 +19,10 @@ use super::search_request::{PLACE, Search};
 use super::shortlist::{Found, shortlist};
 use super::upstream;
 use crate::app::App;
-use crate::http::admission::{Input, Reply, compute};
+use crate::http::admission::compute;
 use crate::http::failure::Failure;
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 use crate::store::Stored;
 
 /// The most bytes of stored documents of which all passages are compared. Two cores encode 100 kB in 1.75 s

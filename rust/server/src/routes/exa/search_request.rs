@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::request::ContentsOptions;
-use crate::http::admission::Input;
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
 
 /// The path of the options for pages.
 pub(super) const PLACE: &str = "contents.";

@@ -10,8 +10,8 @@ use pullquote_core::text::pieces::{Unit, Windows, parse_pieces};
 use pullquote_core::tokens::Role;
 
 use crate::app::App;
-use crate::http::admission::Input;
 use crate::http::failure::Failure;
+use crate::http::input::Input;
 use crate::routes::encoding::Encoding;
 use crate::store::Stored;
 

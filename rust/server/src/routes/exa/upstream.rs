@@ -19,9 +19,11 @@ use super::request::{HighlightOptions, Warning};
 use super::search_request::{PLACE, Search};
 use crate::app::App;
 use crate::fetch::upstream::Answered;
-use crate::http::admission::{Admitted, Input, Reply};
+use crate::http::admission::Admitted;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure};
+use crate::http::input::Input;
+use crate::http::reply::Reply;
 
 /// A search to forward to the upstream.
 struct Forwarded {

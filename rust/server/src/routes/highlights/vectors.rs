@@ -19,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::http::admission::{Reply, RequestControl};
 use crate::http::body;
 use crate::http::dtype::pack;
 use crate::http::failure::Failure;
+use crate::http::input::RequestControl;
+use crate::http::reply::Reply;
 use crate::http::vector_headers::{OCTETS, headers};
 use crate::routes::encoding::Encoding;
 use crate::routes::openai::check_json_dtype;

@@ -14,9 +14,10 @@ use serde_json::Value;
 
 use super::{check_query, result};
 use crate::app::App;
-use crate::http::admission::{Admitted, Input};
+use crate::http::admission::Admitted;
 use crate::http::body::parse_value;
 use crate::http::failure::{Cause, Failure, refused};
+use crate::http::input::Input;
 use crate::routes::exa::named_pages::{self, NamedPage, check_names};
 use crate::routes::exa::passages::ExaPage;
 use crate::routes::highlights::{is_answered, pair, place, places};
