@@ -117,7 +117,7 @@ format: setup ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write the records under bench/record/
+bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks, and write the records under bench/record/
 	$(BIN)/python bench/encoder.py
 	$(BIN)/python bench/families.py
 	$(BIN)/python bench/long_rows.py
@@ -126,6 +126,8 @@ bench: setup .make/pullquote-torch .make/bench ## Run all benchmarks, and write 
 	$(BIN)/python bench/ranking_cost.py
 	$(BIN)/python bench/second_query.py
 	$(BIN)/python bench/encoding_less.py
+	$(BIN)/python bench/instant.py
+	$(BIN)/python bench/stages.py
 	$(BIN)/python bench/concurrency.py
 	$(BIN)/python bench/waiting.py
 	$(BIN)/python bench/sequences.py

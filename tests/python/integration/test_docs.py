@@ -123,7 +123,7 @@ def slugs(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("bench/notes/*.md"))], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("bench/notes/*.md")), ROOT / "bench/README.md"], ids=named)
 def test_links_exist(page: Path) -> None:
     for link in LINK.findall(prose(page)):
         address, _, anchor = link.partition("#")
@@ -138,6 +138,16 @@ def test_index_lists_all_pages() -> None:
     for folder in (ROOT / "docs", ROOT / "docs" / "decisions"):
         listed = set(LINK.findall((folder / "index.md").read_text(encoding="utf-8")))
         assert {page.name for page in folder.glob("*.md")} - {"index.md"} <= listed
+
+
+def test_bench_readme_lists_all_measurements() -> None:
+    listed = CODE.findall((ROOT / "bench" / "README.md").read_text(encoding="utf-8"))
+    files = {path.name for path in (ROOT / "bench").glob("*.py")} - {"__init__.py"}
+    assert {name for name in listed if name.endswith(".py")} == files
+    runs = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nbench: ")[2].partition("\n\n")[0]
+    starred = set(re.findall(r"`(\w+\.py)`\*", (ROOT / "bench" / "README.md").read_text(encoding="utf-8")))
+    claims = {path.name for path in (ROOT / "bench").glob("*.py") if path.read_text().startswith('"""Claim')}
+    assert set(re.findall(r"bench/(\w+\.py)", runs)) == claims - starred
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
