@@ -28,7 +28,7 @@ def default_source(source: Source | None) -> Source:
 
 
 def check_source(source: object) -> None:
-    """Raise `InvalidTypeError` for what is neither a `Highlighter` nor a `Client`, nor has their methods."""
+    """Raise `InvalidTypeError` unless the value is None or has the methods of a `Highlighter` or a `Client`."""
     if source is not None and not (hasattr(source, "highlights") and hasattr(source, "embed")):
         message = f"highlighter must be a Highlighter, a Client, or None for the shared highlighter, not {source!r:.80}"
         raise InvalidTypeError(message)

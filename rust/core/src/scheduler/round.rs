@@ -195,7 +195,7 @@ impl Round {
         self.poll_after = self.next_poll();
         let soonest = [self.batch_delay, self.poll_after].into_iter().flatten().min();
         state.next_poll.deadline = soonest.map(|soonest| Instant::now() + soonest);
-        // An encoder without notifications and polling is waited for in `collect`.
+        // With an encoder that neither notifies nor is polled, the thread waits in `collect`.
         let waits = in_flight || (!self.batches.is_empty() && self.batch_delay.is_none());
         state.woken |= !self.spec.computes_alone() && waits;
     }

@@ -494,8 +494,8 @@ pub(super) fn check_int8(normalize: Option<bool>, dtype: EmbeddingDtype) -> Resu
     Ok(())
 }
 
-/// Numbers in JSON are float32 only: float16 would be longer than its bytes in base64, and whole numbers
-/// would be taken for values by every client of `OpenAI`'s.
+/// Numbers in JSON are float32 only. Float16 is shorter as base64, and clients of `OpenAI`'s API would read the whole
+/// numbers of a quantized vector as its values.
 pub(super) fn check_json_dtype(dtype: EmbeddingDtype) -> Result<(), Failure> {
     if dtype == EmbeddingDtype::Float32 {
         return Ok(());
