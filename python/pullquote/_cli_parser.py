@@ -12,10 +12,10 @@ from pullquote import _mcp_command, _models_command, _native, _server
 from pullquote._cli_fetch import add_fetch_options
 from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options
 from pullquote._cli_source import API_KEY
-from pullquote._completion import SHELLS, completion_script
 from pullquote._config import CACHE_BYTES
 from pullquote._models import EMBEDDED_PACKAGE
 from pullquote._options import SERVER_TIMEOUT
+from pullquote._shell_completion import SHELLS, completion_script
 from pullquote._signatures import did_you_mean
 from pullquote.errors import InvalidArgumentError, PullquoteError
 
