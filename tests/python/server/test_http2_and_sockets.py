@@ -33,6 +33,13 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 SETTINGS = frame(4, 0, 0)
+# Bytes of a stream that a server may send before the client allows more.
+WINDOW = 65_535
+
+
+def start_of(method: str, path: str) -> list[tuple[str, str]]:
+    """The pseudo-headers of a request."""
+    return [(":method", method), (":path", path), (":scheme", "http"), (":authority", "localhost")]
 
 
 def test_http2_prior_knowledge(server: ServerProcess) -> None:
@@ -76,14 +83,7 @@ def test_write_timeout_closes_http2_stream(numbers: ServerProcess) -> None:
     before = metric(numbers, 'pullquote_failures_total{cause="slow_reader"}')
     # More than the window holds.
     body = json.dumps(embed_body(["x 1"] * 8_000), separators=(",", ":")).encode()
-    fields = [
-        (":method", "POST"),
-        (":path", "/embed"),
-        (":scheme", "http"),
-        (":authority", "localhost"),
-        ("content-type", "application/json"),
-        ("accept", RAW),
-    ]
+    fields = [*start_of("POST", "/embed"), ("content-type", "application/json"), ("accept", RAW)]
     with numbers.connect() as connection:
         connection.sendall(preface(SETTINGS, frame(1, 4, 1, hpack.Encoder().encode(fields))))
         for start in range(0, len(body), 16_384):
@@ -91,6 +91,19 @@ def test_write_timeout_closes_http2_stream(numbers: ServerProcess) -> None:
             connection.sendall(frame(0, int(start + len(part) == len(body)), 1, part))
         wait_for(lambda: metric(numbers, 'pullquote_failures_total{cause="slow_reader"}') == before + 1, 60)
         wait_for(lambda: metric(numbers, "pullquote_connections") == 1)
+
+
+def test_client_that_does_not_read_holds_no_permit() -> None:
+    with letter_server("--max-concurrent", "1", "--max-queue", "0") as server, server.connect() as connection:
+        assert server.client.put("/documents/large", json={"text": "x" * 3 * WINDOW}).status_code == 201
+        headers = hpack.Encoder().encode(start_of("GET", "/documents/large"))
+        connection.sendall(preface(SETTINGS, frame(1, 5, 1, headers)))
+        received = 0
+        while received < WINDOW:
+            received += len(connection.recv(WINDOW))
+        # The rest of the answer waits for the client.
+        small = {"query": "bread", "documents": ["Bread is baked."]}
+        assert server.client.post("/highlights", json=small).status_code == 200
 
 
 def test_max_connections_counts_http2(numbers: ServerProcess) -> None:
