@@ -10,7 +10,14 @@ author = "the pullquote maintainers"
 
 # The source directory is the repository, so that links to records, notes and ARCHITECTURE.md work as they do in a clone.
 root_doc = "docs/index"
-include_patterns = ["docs/**", "bench/record/**/*.md", "bench/notes/*.md", "demo/pages/README.md", "*.md"]
+include_patterns = [
+    "docs/**",
+    "bench/record/**/*.md",
+    "bench/notes/*.md",
+    "bench/README.md",
+    "demo/pages/README.md",
+    "*.md",
+]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 4
 # Records and notes are not in the menu, and Pygments cannot parse curl commands over several lines as a shell session.

@@ -9,9 +9,11 @@ outputs into the pages.
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,14 @@ def test_console_prints_what_page_shows(page: Path, tmp_path: Path) -> None:
                 assert fits(command.shown, printed), f"$ {command.typed}\n" + "\n".join(printed)
 
 
+@cache
+def site_pages() -> set[Path]:
+    """The pages that `make docs` builds."""
+    patterns = runpy.run_path(str(ROOT / "docs" / "conf.py"))["include_patterns"]
+    # Only in Sphinx, two stars match files too.
+    return {page for pattern in patterns for page in ROOT.glob(pattern + "/*" * pattern.endswith("**"))}
+
+
 def slugs(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     titles = (title for _, title in HEADING.findall(prose(page)))
@@ -131,6 +141,7 @@ def test_links_exist(page: Path) -> None:
             continue
         target = (page.parent / address).resolve() if address else page
         assert target.exists(), link
+        assert target.suffix != ".md" or target in site_pages(), f"{link} is not part of the site (docs/conf.py)"
         assert not anchor or anchor in slugs(target), link
 
 
