@@ -17,11 +17,12 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
 use tower::retry::budget::{Budget, TpsBudget};
 
+use crate::call_options::CallOptions;
 use crate::direct::DirectBody;
 use crate::endpoints::{Endpoint, Endpoints, InFlightRequest};
 use crate::raw::{OCTETS, bad};
 use crate::request_error::RequestError;
-use crate::retry::{Attempts, CallOptions, deadline_exceeded, retry_budget};
+use crate::retry::{Attempts, deadline_exceeded, retry_budget};
 use crate::settings::{Settings, invalid};
 
 const JSON: &str = "application/json";

@@ -7,6 +7,7 @@
 //! Each client has its own small runtime, started by the first call and ended by [`Client::close`]. A fork notices that
 //! it has none.
 
+mod call_options;
 pub mod columns;
 mod direct;
 mod endpoints;
@@ -36,13 +37,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+pub use call_options::CallOptions;
 pub use columns::{Columns, Place, Rectangle, StoredPassage};
 use endpoints::Endpoint;
 use exchange::{CLOSED, ClientState};
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, PageSource, ReturnOptions};
 pub use rerank::RerankResult;
-pub use retry::CallOptions;
 pub use settings::Settings;
 pub use stored_documents::{PutDocuments, StoredDocument};
 pub use vectors::{Text, Vectors};

@@ -11,11 +11,11 @@ use pullquote_core::text::formats::Format;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
+use crate::call_options::CallOptions;
 use crate::columns::{Columns, ExpectedAnswer, read_answers};
 use crate::exchange::{ClientState, Request, compute};
 use crate::forms::{FORM, File, Part, read_form, write_form};
 use crate::raw::{EmbeddingHeaders, bad};
-use crate::retry::CallOptions;
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
 

@@ -3,9 +3,9 @@
 use pullquote_core::error::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::call_options::CallOptions;
 use crate::exchange::{ClientState, Request, compute, json_body};
 use crate::raw::bad;
-use crate::retry::CallOptions;
 use crate::vectors::Text;
 
 /// The score of a text for a query.

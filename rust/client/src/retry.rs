@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tower::retry::budget::{Budget, TpsBudget};
 
+use crate::call_options::CallOptions;
 use crate::request_error::{RequestError, RetryAdvice};
 
 const BASE_BACKOFF: Duration = Duration::from_millis(50);
@@ -22,20 +23,6 @@ const RESERVE_PER_SECOND: u32 = 1;
 /// A budget of retries: this share of the requests of the last period, and the reserve.
 pub(crate) fn retry_budget(share: f32) -> TpsBudget {
     TpsBudget::new(BUDGET_PERIOD, RESERVE_PER_SECOND, share)
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CallOptions {
-    pub deadline: Option<Instant>,
-    /// The server's priority of its requests: lower runs first.
-    pub priority: Option<i32>,
-}
-
-impl CallOptions {
-    /// A call with this timeout from now on. A timeout too long for the clock is none.
-    pub fn new(timeout: Option<Duration>, priority: Option<i32>) -> Self {
-        Self { deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)), priority }
-    }
 }
 
 pub(crate) struct Attempts<'client> {

@@ -5,9 +5,9 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
+use crate::call_options::CallOptions;
 use crate::exchange::{ClientState, Request, compute, json_body};
 use crate::raw::bad;
-use crate::retry::CallOptions;
 use crate::settings::invalid;
 use crate::vectors::Text;
 

@@ -20,10 +20,11 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
+use crate::call_options::CallOptions;
 use crate::exchange::{ClientState, OpenResponse, Request, compute};
 use crate::raw::{BodyWriter, EmbeddingHeaders, bad, to_native_endian, widen};
 use crate::request_error::RequestError;
-use crate::retry::{Attempts, CallOptions};
+use crate::retry::Attempts;
 use crate::rows::{Rows, read_rows};
 use crate::settings::invalid;
 

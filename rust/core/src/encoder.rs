@@ -8,12 +8,12 @@
 
 pub mod abi;
 pub mod cosine;
+pub mod cpu_device;
 pub mod device_config;
 pub mod dtype;
 pub mod embedding_dtype;
 pub mod hub_cache;
 pub mod model;
-pub mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,6 @@
 //! chooses passages. A score depends on all pages of a call, so every page is indexed before any is ranked.
 
 mod answers;
-mod async_calls;
 mod cache;
 mod comparison;
 mod context;
@@ -13,6 +12,7 @@ mod driven_call;
 mod hosted;
 pub mod option_values;
 pub mod options;
+mod owned_request;
 
 mod pairs;
 mod prepared;
@@ -48,11 +48,11 @@ use crate::text::page::{CharSpan, PageText};
 use crate::text::pieces::{self, Unit, Units, Windows};
 use crate::tokens::{Check, Role, TokenPage, Tokens};
 pub use answers::{Answers, Matches};
-pub use async_calls::OwnedRequest;
 use cache::Cache;
 pub use cache::CacheState;
 use context::CallContext;
 pub use hosted::{HostEncoder, Hosted};
+pub use owned_request::OwnedRequest;
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};

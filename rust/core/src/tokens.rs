@@ -8,31 +8,26 @@ mod boundaries;
 mod byte_table;
 mod counts;
 mod decode;
+mod load;
 mod rows;
-mod words;
+mod word_ids;
 
-use std::fs;
 use std::ops::Range;
 
-use serde_json::{Value, json};
 use tokenizers::{Encoding, Tokenizer};
 
-use crate::encoder::model::{Body, Model, Prompts};
+use crate::encoder::model::Prompts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 use boundaries::Family;
 use byte_table::ByteTable;
-use counts::unknown_id;
 pub use decode::Token;
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
 /// notice a cancelled call soon.
 const CHUNK_BYTES: usize = 16 * 1024;
-
-/// A byte-level vocabulary of this size or less has no token longer than a byte.
-const BYTE_VOCABULARY: usize = 256;
 
 /// Segments that are tokenized between two calls of [`Check`].
 const SEGMENTS_AT_ONCE: usize = 128;
@@ -61,22 +56,6 @@ pub struct Tokens {
     /// The longest row, special ids included.
     limit: usize,
     prompts: Prompts,
-}
-
-/// Makes the normalizer of a `tokenizer.json` begin with lower case, and returns whether it did not yet do so itself.
-fn prepend_lowercase(tokenizer: &mut Value) -> bool {
-    let normalizer = &mut tokenizer["normalizer"];
-    let steps = match normalizer["normalizers"].as_array() {
-        Some(steps) => steps.clone(),
-        None if normalizer.is_null() => Vec::new(),
-        None => vec![normalizer.clone()],
-    };
-    if steps.iter().any(|step| step["type"] == "Lowercase" || step["lowercase"] == true) {
-        return false;
-    }
-    let steps: Vec<Value> = std::iter::once(json!({"type": "Lowercase"})).chain(steps).collect();
-    *normalizer = json!({"type": "Sequence", "normalizers": steps});
-    true
 }
 
 /// Called between chunks of work, from any thread. An error ends the work, as of a cancelled call.
@@ -147,65 +126,6 @@ impl TokenPage {
 }
 
 impl Tokens {
-    /// Reads `tokenizer.json` in the model's directory.
-    ///
-    /// # Errors
-    /// [`ErrorKind::ModelNotFound`] without that file, [`ErrorKind::InvalidModel`] if it is damaged.
-    pub fn read(model: &Model) -> Result<Self> {
-        let path = model.file("tokenizer.json");
-        let damaged =
-            |why: String| Error::new(ErrorKind::InvalidModel, format!("{} is damaged: {why}", path.display()));
-        let bytes = fs::read(&path).map_err(|error| {
-            Error::new(ErrorKind::ModelNotFound, format!("the model lacks {}: {error}", path.display()))
-        })?;
-        let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        let mut tokenizer = if model.lowercase && prepend_lowercase(&mut json) {
-            Tokenizer::from_bytes(json.to_string())
-        } else {
-            Tokenizer::from_bytes(&bytes)
-        }
-        .map_err(|error| damaged(error.to_string()))?;
-        // sentence-transformers keeps the file's limit of static embeddings, which have no other.
-        let limit = match (model.body, tokenizer.get_truncation()) {
-            (Body::Static { drops_unknown: false }, Some(truncation)) => {
-                model.max_tokens.min(truncation.max_length + 1)
-            }
-            _ => model.max_tokens,
-        };
-        // We truncate and pad ourselves. The file's limit would cut pages silently (MiniLM's is 128).
-        tokenizer.with_truncation(None).map_err(|error| damaged(error.to_string()))?;
-        tokenizer.with_padding(None);
-        let (prefix, suffix) = match model.body {
-            Body::Transformer => special_ids(&tokenizer).map_err(damaged)?,
-            // An id that the encoder skips: no row may be empty.
-            Body::Static { .. } => (vec![0], Vec::new()),
-        };
-        let (normalized, added): (Vec<_>, Vec<_>) =
-            tokenizer.get_added_tokens_decoder().into_values().partition(|token| token.normalized);
-        let special = prefix.len() + suffix.len();
-        if model.max_tokens <= special {
-            let max_tokens = model.max_tokens;
-            return Err(damaged(format!("{special} special tokens leave no room in {max_tokens} tokens")));
-        }
-        let drops_unknown = matches!(model.body, Body::Static { drops_unknown: true });
-        let family = Family::new(&json);
-        Ok(Self {
-            has_separate_words: !drops_unknown && words::are_separate(&tokenizer, family),
-            family,
-            unknown: unknown_id(&json, &tokenizer),
-            has_only_bytes: family == Family::ByteLevel && tokenizer.get_vocab_size(false) <= BYTE_VOCABULARY,
-            byte_table: ByteTable::new(&tokenizer, &json),
-            drops_unknown,
-            prefix,
-            suffix,
-            added: added.into_iter().map(|token| token.content).collect(),
-            added_lowercase: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
-            limit,
-            prompts: model.prompts.clone(),
-            tokenizer,
-        })
-    }
-
     /// Checks that the embedding table has a row for every id of the tokenizer.
     pub fn check_vocabulary(&self, rows: usize) -> Result<()> {
         let size = self.tokenizer.get_vocab_size(true);
@@ -454,16 +374,6 @@ impl Segments {
     fn first_from(&self, boundary: usize) -> usize {
         self.spans.partition_point(|span| span.start < boundary)
     }
-}
-
-/// The ids that the tokenizer puts before and after every text.
-fn special_ids(tokenizer: &Tokenizer) -> Result<(Vec<i32>, Vec<i32>), String> {
-    let encode = |text| tokenizer.encode(text, true).map_err(|error| error.to_string());
-    let filled = encode("a")?;
-    let inside = filled.get_special_tokens_mask().iter().position(|special| *special == 0).unwrap_or(0);
-    let mut prefix = signed(encode("")?.get_ids());
-    let suffix = prefix.split_off(inside.min(prefix.len()));
-    Ok((prefix, suffix))
 }
 
 /// Shortens parts, in order, to `max` ids in total. Returns whether any ids were dropped.

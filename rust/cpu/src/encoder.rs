@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pullquote_core::encoder::cpu_device::{CpuBatchRunner, CpuDevice, check_rows};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, check_rows};
 use pullquote_core::encoder::{
     Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, TokenEncoder, Waker, for_each_row,
 };

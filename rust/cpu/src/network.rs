@@ -4,9 +4,9 @@
 //! applies the modules after it. Every step is compiled for each instruction set; [`Network`] itself is only numbers.
 
 use pullquote_core::encoder::Batch;
+use pullquote_core::encoder::cpu_device::{Compute, check_rows};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{self, Model, Pooling};
-use pullquote_core::encoder::workers::{Compute, check_rows};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::head::{Head, HeadScratch};

@@ -8,8 +8,8 @@ mod models;
 use std::collections::VecDeque;
 
 use models::{Sizes, batch, load, sized_draft, write};
+use pullquote_core::encoder::cpu_device::Compute;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::workers::Compute;
 use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_cpu::instructions::InstructionSet;
 use pullquote_cpu::network::Workspace;

@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::failures::Failure;
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 use crate::options::read_options;
 use crate::results::Work;
 pub(crate) use columns::ColumnNames;

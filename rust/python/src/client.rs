@@ -24,7 +24,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
 use crate::highlighter::argument;
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 use crate::options::read_options;
 use crate::results::{Embeddings, HighlightColumns, matrix, record};
 use crate::texts;

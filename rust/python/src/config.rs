@@ -15,7 +15,7 @@ use crate::cpu::CpuEncoder;
 use crate::encoder::ForeignEncoder;
 use crate::failures::Failure;
 use crate::function::FunctionEncoder;
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 
 /// `EngineConfig` in `python/pullquote/_config.py`, with its model found and its encoder loaded.
 #[derive(FromPyObject)]

@@ -11,7 +11,7 @@ use pullquote_cpu::instructions::InstructionSet;
 use pyo3::prelude::*;
 
 use crate::failures::{Failure, raise};
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 
 /// A loaded model. The first engine made from it takes it.
 #[pyclass(frozen, module = "pullquote._native")]

@@ -10,7 +10,7 @@ use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
 use crate::highlighter::HighlightsCall;
-use crate::leave::{DropDetached, leave_python};
+use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
 use crate::results::{FinishedRequest, HighlightColumns};
 

@@ -9,7 +9,7 @@ use pullquote_core::engine::Engine;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::leave::DropDetached;
+use crate::interruptible::DropDetached;
 use crate::results::{CacheState, DeviceState, StageTime};
 
 #[pyclass(frozen, subclass, module = "pullquote._native")]

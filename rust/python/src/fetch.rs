@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::failures::Failure;
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 
 /// The text of a page, or the bytes of a PDF, DOCX or EPUB.
 #[pyfunction]

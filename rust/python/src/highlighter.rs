@@ -20,7 +20,7 @@ use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::{Failure, raise};
-use crate::leave::{DropDetached, leave_python, leave_python_reporting};
+use crate::interruptible::{DropDetached, leave_python, leave_python_reporting};
 use crate::options::{read_options, read_unit};
 use crate::results::{Embeddings, HighlightColumns, matrix, span_array};
 use crate::server::Server;
@@ -182,7 +182,7 @@ impl Highlighter {
         self.start(call, reply_to, spans, |py, spans| span_array(py, &spans)?.into_py_any(py))
     }
 
-    /// A server of this model that is bound to its address; `settings` are those of `pullquote/_server.py`, as JSON.
+    /// A server of this model that is bound to its address; `settings` are those of `pullquote/_serve_command.py`, as JSON.
     fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
         Server::bind(py, settings, &self.engine)
     }

@@ -18,7 +18,7 @@ use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
 use crate::highlighter::HighlightsCall;
 use crate::highlights_body::HighlightsBody;
-use crate::leave::{DropDetached, leave_python};
+use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
 use crate::results::{Batch, HighlightColumns, vector};
 

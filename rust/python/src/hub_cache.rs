@@ -6,7 +6,7 @@ use pullquote_core::encoder::hub_cache;
 use pyo3::prelude::*;
 
 use crate::failures::Failure;
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 use crate::results::record;
 
 record! {

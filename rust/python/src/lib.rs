@@ -18,7 +18,7 @@ mod highlighter;
 mod highlights_body;
 mod hosted;
 mod hub_cache;
-mod leave;
+mod interruptible;
 mod native_threads;
 mod options;
 mod results;
@@ -97,7 +97,7 @@ fn parse_pieces(
             "unit=\"token\" needs a model's tokenizer; call Highlighter(...).parse_pieces instead",
         ));
     }
-    let spans = leave::leave_python(py, None, |_| {
+    let spans = interruptible::leave_python(py, None, |_| {
         let page = PageText::new(&text);
         Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
     })?;
@@ -108,7 +108,7 @@ fn parse_pieces(
 #[pyfunction]
 fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<ShownRun>> {
     let source = texts::one(markdown, "markdown")?;
-    leave::leave_python(py, None, |_| {
+    interruptible::leave_python(py, None, |_| {
         let page = PageText::new(&source);
         let run = |run: formats::ShownRun| {
             let span = page.chars(run.source);

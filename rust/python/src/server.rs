@@ -1,4 +1,4 @@
-//! The server as a Python class. `pullquote/_server.py` runs it.
+//! The server as a Python class. `pullquote/_serve_command.py` runs it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use pullquote_server::{Ended, Settings};
 use pyo3::prelude::*;
 
 use crate::failures::{Failure, raise};
-use crate::leave::leave_python;
+use crate::interruptible::leave_python;
 
 /// A server that is bound to its address.
 #[pyclass(frozen, module = "pullquote._native")]

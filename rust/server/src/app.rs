@@ -22,7 +22,7 @@ use crate::uploads::parser::Parser;
 pub(crate) struct App {
     pub(crate) settings: Settings,
     pub(crate) engine: Arc<Engine>,
-    /// If it says that vectors have unit length, `routes::encoding` normalizes them: the encoder was loaded without the
+    /// If it says that vectors have unit length, `routes::vector_stream` normalizes them: the encoder was loaded without the
     /// normalization at the model's end.
     pub(crate) model: Model,
     pub(crate) admission: Admission,

@@ -9,8 +9,8 @@
 
 mod addresses;
 mod charset;
+mod command_line;
 mod limited_body;
-mod page;
 mod unfetched;
 pub(crate) mod upstream;
 
@@ -36,7 +36,7 @@ use crate::http::body::BodyMemory;
 use crate::net::http_client;
 use crate::settings::Settings;
 use addresses::{Guard, PrivateAddress};
-pub use page::{FetchedPage, fetch_page};
+pub use command_line::{FetchedPage, fetch_page};
 pub(crate) use unfetched::Unfetched;
 
 /// Names that are looked up at the same time: the system does it on a thread that waits for it.

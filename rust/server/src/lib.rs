@@ -24,7 +24,7 @@ mod net;
 mod openapi;
 mod router;
 mod routes;
-mod serde_words;
+mod serde_messages;
 mod settings;
 mod store;
 mod uploads;

@@ -77,7 +77,7 @@ impl Facts<'_> {
         let facts = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "max_request_id": LONGEST_ID,
-            "max_document_id": crate::routes::documents::LONGEST_ID,
+            "max_document_id": crate::routes::stored_documents::LONGEST_ID,
             "max_documents": settings.max_documents,
             "max_document_bytes": settings.max_document_bytes,
             "max_queries": settings.max_queries,

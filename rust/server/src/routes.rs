@@ -1,8 +1,6 @@
 //! The routes, a family in each module.
 
 pub(crate) mod cohere;
-pub(crate) mod documents;
-pub(crate) mod encoding;
 pub(crate) mod exa;
 pub(crate) mod health;
 pub(crate) mod highlights;
@@ -12,13 +10,15 @@ pub(crate) mod mcp;
 pub(crate) mod offsets;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
-pub(crate) mod page;
 pub(crate) mod render;
 pub(crate) mod request_pages;
 pub(crate) mod rerank;
+pub(crate) mod static_files;
+pub(crate) mod stored_documents;
 pub(crate) mod tei;
 pub(crate) mod token_vectors;
 pub(crate) mod tokens;
+pub(crate) mod vector_stream;
 pub(crate) mod vectors;
 pub(crate) mod vllm;
 
@@ -36,7 +36,7 @@ use crate::http::failure::{Cause, Failure};
 pub(crate) fn families(fetches: bool) -> Router<Arc<App>> {
     Router::new()
         .merge(cohere::routes())
-        .merge(documents::routes())
+        .merge(stored_documents::routes())
         .merge(exa::routes())
         .merge(health::routes())
         .merge(highlights::routes())
@@ -44,7 +44,7 @@ pub(crate) fn families(fetches: bool) -> Router<Arc<App>> {
         .merge(mcp::routes(fetches))
         .merge(openai::routes())
         .merge(opensearch::routes())
-        .merge(page::routes())
+        .merge(static_files::routes())
         .merge(render::routes())
         .merge(rerank::routes())
         .merge(tei::routes())

@@ -1,6 +1,6 @@
 //! Settings: everything that can be told to a server.
 //!
-//! `python/pullquote/_server.py` names each as an option of `pullquote serve`, gives its default and says what it does:
+//! `python/pullquote/_serve_command.py` names each as an option of `pullquote serve`, gives its default and says what it does:
 //! only there.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer};
 
-use crate::serde_words::in_words;
+use crate::serde_messages::in_words;
 
 /// What was asked for on the command line. Not `Debug`: keys are in it.
 #[derive(Clone, Deserialize)]

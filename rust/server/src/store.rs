@@ -5,9 +5,9 @@
 //! deletes it.
 
 mod file;
+mod full_text_index;
 pub(crate) mod hashes;
 mod memory;
-mod words;
 
 use std::sync::Arc;
 

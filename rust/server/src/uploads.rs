@@ -4,6 +4,6 @@
 //! (`parser`), with limits; the program is `python/pullquote/_document_parser.py`, which `pullquote.documents` runs
 //! too.
 
-pub(crate) mod document;
 pub(crate) mod form;
+pub(crate) mod parsed_upload;
 pub(crate) mod parser;

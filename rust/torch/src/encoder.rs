@@ -7,10 +7,10 @@ use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use pullquote_core::encoder::cpu_device::{CpuBatchRunner, CpuDevice, panic_message};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{Model, ModelOptions};
-use pullquote_core::encoder::workers::{CpuBatchRunner, CpuDevice, panic_message};
 use pullquote_core::encoder::{
     Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, GraphState, Ticket, Waker, for_each_row,
 };

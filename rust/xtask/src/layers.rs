@@ -23,14 +23,15 @@ const LAWS: [Law; 3] = [
     Law {
         source: "rust/server/src",
         rooms: &[
-            "serde_words", "settings", "net", "http", "store", "fetch", "uploads", "app", "routes", "openapi", "router",
+            "serde_messages", "settings", "net", "http", "store", "fetch", "uploads", "app", "routes", "openapi",
+            "router",
         ],
     },
     Law {
         source: "rust/client/src",
         rooms: &[
-            "raw", "settings", "direct", "forms", "rows", "columns", "request_error", "retry", "endpoints", "exchange",
-            "vectors", "passages", "rerank", "stored_documents",
+            "raw", "settings", "call_options", "direct", "forms", "rows", "columns", "request_error", "retry",
+            "endpoints", "exchange", "vectors", "passages", "rerank", "stored_documents",
         ],
     },
 ];

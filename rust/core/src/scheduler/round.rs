@@ -1,5 +1,6 @@
 //! One round of the scheduler: accepts new jobs, submits batches to devices, and collects finished ones.
 
+mod failed_batches;
 mod polling;
 
 use std::collections::VecDeque;
@@ -371,38 +372,6 @@ impl Round {
         for job in self.batches.take_complete(targets) {
             self.succeed(job);
         }
-    }
-
-    /// Handles a failed batch: retries its rows where that can help; otherwise their jobs fail, or each is retried
-    /// alone.
-    fn fail(&mut self, device: usize, batch: SubmittedBatch, error: &Error) {
-        let SubmittedBatch { destinations, tokens, mut failed_devices } = batch;
-        let targets = &destinations.targets;
-        if error.kind() == ErrorKind::OutOfMemory && targets.len() > 1 {
-            self.devices.on_out_of_memory(device, tokens, error);
-            self.batches.retry(targets, failed_devices);
-            self.spare.push(destinations);
-            return;
-        }
-        failed_devices.push(device);
-        // An `Encoder` error on two devices blames the rows. A broken device says nothing about them, however many
-        // break.
-        let may_retry = error.kind() != ErrorKind::Encoder || failed_devices.len() < 2;
-        if may_retry && failed_devices.len() < self.devices.len() {
-            self.devices.on_failure(device, error, error.kind() != ErrorKind::OutOfMemory, Instant::now());
-            self.batches.retry(targets, failed_devices);
-        } else {
-            self.devices.on_failure(device, error, error.kind() == ErrorKind::Device, Instant::now());
-            if error.kind() == ErrorKind::Encoder {
-                for device in failed_devices {
-                    self.devices.clear_failure(device);
-                }
-            }
-            if let Some(job) = self.batches.batch_failed(targets) {
-                self.finish(job, Err(error.clone()));
-            }
-        }
-        self.spare.push(destinations);
     }
 
     fn succeed(&mut self, mut job: Job<Reply>) {

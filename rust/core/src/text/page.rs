@@ -39,7 +39,7 @@ pub enum BlockKind {
     /// One unit, grouped with the block after it.
     Heading,
     /// A table row that names the columns of the rows after it: one unit.
-    Header,
+    HeaderRow,
     /// Any other table row: one unit.
     Row,
     /// A line of code: one unit.

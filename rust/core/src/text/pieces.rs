@@ -10,7 +10,6 @@
 //! heading with its text.
 
 mod abbreviations;
-mod attached;
 mod blocks;
 mod graphemes;
 mod groups;
@@ -20,6 +19,7 @@ mod long;
 pub(crate) mod marks;
 mod page_headers_footers;
 mod records;
+mod sentence_tails;
 mod sentences;
 mod units;
 mod windows;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
-use super::words::WordIds;
+use super::word_ids::WordIds;
 use super::{Check, SEGMENTS_AT_ONCE, Tokens};
 use crate::error::Result;
 use crate::runtime::text_pool;

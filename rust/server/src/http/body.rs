@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::failure::{Cause, Failure, overloaded, too_late};
-use crate::serde_words::in_words;
+use crate::serde_messages::in_words;
 use crate::settings::Settings;
 
 /// A value inside a body that must be an object. Without it, serde also takes a list, as the fields in their order.

@@ -6,16 +6,16 @@ use super::schemas::Schemas;
 use crate::http::failure::ErrorFormat;
 use crate::http::vector_headers::OCTETS;
 use crate::routes::cohere::{CohereEmbedRequest, CohereEmbeddings};
-use crate::routes::documents::{DocumentRequest, DocumentsRequest, PutDocument, PutDocuments, StoredDocument};
 use crate::routes::exa::{ContentsRequest, ExaAnswer, SearchRequest};
 use crate::routes::health::{Healthy, Live, METRICS};
 use crate::routes::highlights::{FORM, Highlights, HighlightsRequest, JSON, LINES};
 use crate::routes::llama_cpp::{EmbeddingRequest, embedding_schema};
 use crate::routes::openai::{EmbeddingsRequest, Models, ServedModel, embeddings_schema};
 use crate::routes::opensearch::{SemanticHighlighterRequest, SemanticHighlights};
-use crate::routes::page::FILES;
 use crate::routes::render::{PNG, RenderRequest};
 use crate::routes::rerank::{Ranking, RerankRequest, TeiRank};
+use crate::routes::static_files::FILES;
+use crate::routes::stored_documents::{DocumentRequest, DocumentsRequest, PutDocument, PutDocuments, StoredDocument};
 use crate::routes::tei::{EmbedAllRequest, EmbedRequest, Info, SimilarityRequest};
 use crate::routes::token_vectors::token_vectors_schema;
 use crate::routes::tokens::{
@@ -570,7 +570,7 @@ fn server(schemas: &mut Schemas) -> Vec<Operation> {
         Operation { errors, is_open: true, ..Operation::new("get", path, id, "server", summary) }
     };
     let text = |content_type| vec![(content_type, json!({"type": "string"}))];
-    let file = |file: &'static crate::routes::page::File| {
+    let file = |file: &'static crate::routes::static_files::File| {
         operation(file.path, file.id, file.summary).writes(200, "For a browser.", text(file.content_type)).writes(
             304,
             "The client has the current version (`if-none-match`).",

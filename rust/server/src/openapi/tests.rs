@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Facts, document, route_table};
 use crate::http::failure::ErrorFormat;
 use crate::routes::families;
-use crate::routes::page::FILES;
+use crate::routes::static_files::FILES;
 use crate::settings::tests::settings;
 
 fn documented(has_keys: bool) -> Value {

@@ -22,9 +22,9 @@ use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::encoding::Encoding;
 use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
+use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -188,7 +188,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     let mut truncation = Truncation::new(app, true, direction).to(asked.max_tokens, "max_tokens", app)?;
     truncation.is_allowed = asked.truncate != Truncate::None;
     let items: Vec<Item> = texts.into_iter().map(Item::Text).collect();
-    let vectors = Encoding::of_items(app, &items, field, (role, &truncation), input.end())?.whole()?;
+    let vectors = VectorStream::of_items(app, &items, field, (role, &truncation), input.end())?.whole()?;
     let work = vectors.work;
     let (response_type, embeddings) = match asked.embedding_types {
         None if version == "1" => ("embeddings_floats", TypedEmbeddings::Floats(vectors.rows().collect())),

@@ -7,7 +7,7 @@
 //! files (`uploads`).
 
 mod blocks;
-mod hosted;
+mod highlights_body;
 mod marks;
 mod request;
 mod response;
@@ -25,7 +25,7 @@ use futures_util::future::try_join_all;
 use futures_util::stream;
 use pullquote_core::engine::{self, Work};
 
-pub use self::hosted::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
+pub use self::highlights_body::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
 pub(crate) use self::request::HighlightsRequest;
 pub(crate) use self::response::Highlights;
 use self::response::{Footer, Frame, PageHighlights};

@@ -17,7 +17,7 @@ use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::encoding::Encoding;
+use crate::routes::vector_stream::VectorStream;
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -60,7 +60,7 @@ fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let normalize = normalize(asked.embd_normalize)?.or(Some(true));
     let items = asked.content.read("content", app, true)?;
     let role = (Role::Passage, &Truncation::new(app, false, Direction::Right));
-    let encoding = Encoding::of_items(app, &items, "content", role, input.end())?;
+    let encoding = VectorStream::of_items(app, &items, "content", role, input.end())?;
     let vectors = encoding.normalized(normalize).whole()?;
     let mut json = Vec::new();
     write_entries(&mut json, vectors.rows().enumerate(), |json, (index, vector)| {

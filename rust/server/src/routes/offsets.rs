@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(crate) enum Offsets {
+pub(crate) enum OffsetUnit {
     /// Unicode code points.
     #[default]
     Codepoint,
@@ -55,12 +55,12 @@ impl<'text> Positions<'text> {
     }
 
     /// A known place in another unit.
-    pub(crate) fn count(&self, codepoint: usize, offsets: Offsets) -> usize {
+    pub(crate) fn count(&self, codepoint: usize, offsets: OffsetUnit) -> usize {
         let place = self.place(codepoint);
         match offsets {
-            Offsets::Codepoint => place.codepoint,
-            Offsets::Utf16 => place.utf16,
-            Offsets::Byte => place.byte,
+            OffsetUnit::Codepoint => place.codepoint,
+            OffsetUnit::Utf16 => place.utf16,
+            OffsetUnit::Byte => place.byte,
         }
     }
 
@@ -85,9 +85,9 @@ mod tests {
             let chars = text.chars().count();
             let places = Positions::of(text, (0..=chars).rev().chain(0..=chars).collect());
             for (codepoint, byte) in text.char_indices().map(|(byte, _)| byte).chain([text.len()]).enumerate() {
-                assert_eq!(places.count(codepoint, Offsets::Codepoint), codepoint);
-                assert_eq!(places.count(codepoint, Offsets::Byte), byte);
-                assert_eq!(places.count(codepoint, Offsets::Utf16), text[..byte].encode_utf16().count());
+                assert_eq!(places.count(codepoint, OffsetUnit::Codepoint), codepoint);
+                assert_eq!(places.count(codepoint, OffsetUnit::Byte), byte);
+                assert_eq!(places.count(codepoint, OffsetUnit::Utf16), text[..byte].encode_utf16().count());
                 assert_eq!(places.between(0, codepoint), &text[..byte]);
             }
         }

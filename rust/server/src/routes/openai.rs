@@ -2,7 +2,7 @@
 //!
 //! A text over the model's limit is refused, unless the request asks for truncation; under `/embeddings`, as Text
 //! Embeddings Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
-//! [`crate::routes::encoding`]), as `OpenAI`, vLLM and `Accept` ask for them.
+//! [`crate::routes::vector_stream`]), as `OpenAI`, vLLM and `Accept` ask for them.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::request_id::RequestId;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::encoding::Encoding;
 use crate::routes::limits::{DIMENSION, PURPOSES};
+use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model, vector_schema};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -139,7 +139,7 @@ struct CheckedRequest {
 
 /// A checked request for vectors of whole texts, and its tokens.
 pub(super) struct PooledEmbeddings {
-    encoding: Encoding,
+    encoding: VectorStream,
     format: EncodingFormat,
     numbers: NumberFormat,
 }
@@ -367,7 +367,7 @@ impl EmbeddingsRequest {
         let read = |asked: Self| {
             let asked = asked.check(app, input, truncates, app.engine.spec().dimension)?;
             let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
-            let encoding = Encoding::of_items(app, &items, "input", (role, &truncation), end)?;
+            let encoding = VectorStream::of_items(app, &items, "input", (role, &truncation), end)?;
             Ok(PooledEmbeddings { encoding: encoding.normalized(normalize), format, numbers })
         };
         input.parse().and_then(read).map_err(of_vllm)
@@ -450,7 +450,7 @@ const LONGEST_METADATA: usize = 60 * 1024;
 /// vLLM's description of the bytes, for a header.
 fn metadata(
     app: &App,
-    encoding: &Encoding,
+    encoding: &VectorStream,
     numbers: NumberFormat,
     usage: EmbeddingsUsage,
     id: &RequestId,

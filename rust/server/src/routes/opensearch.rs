@@ -23,7 +23,7 @@ use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::highlights::{pair, place};
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
-use crate::routes::offsets::{Offsets, Positions};
+use crate::routes::offsets::{OffsetUnit, Positions};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/predictions/semantic_highlighter", computing(answer))
@@ -154,7 +154,10 @@ fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Utf16Span> {
             continue;
         }
         last = end;
-        made.push(Utf16Span { start: places.count(start, Offsets::Utf16), end: places.count(end, Offsets::Utf16) });
+        made.push(Utf16Span {
+            start: places.count(start, OffsetUnit::Utf16),
+            end: places.count(end, OffsetUnit::Utf16),
+        });
     }
     made
 }

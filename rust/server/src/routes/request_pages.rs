@@ -14,7 +14,7 @@ use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, chec
 use crate::settings::Settings;
 use crate::store::hashes::text_hash;
 use crate::store::{Store, Stored, not_stored};
-use crate::uploads::document as uploads;
+use crate::uploads::parsed_upload as uploads;
 
 const FIELD: &str = "documents";
 

@@ -24,10 +24,10 @@ use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
-use crate::routes::encoding::Encoding;
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
 use crate::routes::request_pages::Documents;
 use crate::routes::unix_time;
+use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Truncation, check_model};
 use crate::store::not_stored;
 
@@ -382,7 +382,7 @@ fn ranks(
     let items = [Item::Text(query.text.clone())];
     let role = (Role::Query, &query.truncation);
     let began = Instant::now();
-    let asked = Encoding::of_items(app, &items, "query", role, input.end())?;
+    let asked = VectorStream::of_items(app, &items, "query", role, input.end())?;
     let window = WINDOW_TOKENS.min(app.engine.max_tokens());
     let mut documents = app.engine.window_rows(texts, Role::Passage, (window, limits.tokens), &input.call(None))?;
     let tokenization = began.elapsed();

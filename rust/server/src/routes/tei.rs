@@ -29,8 +29,8 @@ use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::encoding::Encoding;
 use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
+use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -205,7 +205,8 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
     let normalize = asked.normalize.or((!asked.as_model_says).then_some(true));
     let began = Instant::now();
-    let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?.normalized(normalize);
+    let encoding =
+        VectorStream::of_items(app, &items, "inputs", (role, &truncation), input.end())?.normalized(normalize);
     let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
     if wants_bytes {
         return Ok(encoding.answer(app, dtype.into(), input.id.clone())?.computed(compute));
@@ -247,7 +248,7 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     let items: Vec<Item> = std::iter::once(source_sentence).chain(sentences).map(Item::Text).collect();
     check_lengths(items.iter().filter_map(Item::text), "inputs", app.settings.max_document_bytes)?;
     let began = Instant::now();
-    let encoding = Encoding::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
+    let encoding = VectorStream::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
     let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
     let encoded = encoding.whole()?;
     let (source, others) = encoded.values.split_at(encoded.dimension);

@@ -18,7 +18,7 @@ use crate::http::admission::computing;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::encoding::Encoding;
+use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model, vector_schema};
 
 pub(super) fn routes() -> Router<Arc<App>> {
@@ -129,7 +129,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
         return refused("queries", message);
     }
     let encode = |items: &[Item], field, role| {
-        Encoding::of_items(app, items, field, (role, &truncation), input.end()).and_then(Encoding::whole)
+        VectorStream::of_items(app, items, field, (role, &truncation), input.end()).and_then(VectorStream::whole)
     };
     let asked = encode(&queries, "queries", Role::Query)?;
     let answers = encode(&documents, "documents", Role::Passage)?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
-use super::{Bounds, Size, Stored, words};
+use super::{Bounds, Size, Stored, full_text_index};
 use crate::http::failure::Failure;
 
 /// Identifies files of this program; others are refused.
@@ -115,10 +115,10 @@ impl FileStore {
 
     /// The documents with words of the query, the best first.
     pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>> {
-        let Some(expression) = words::expression(query) else { return Ok(Vec::new()) };
+        let Some(expression) = full_text_index::expression(query) else { return Ok(Vec::new()) };
         let open = self.lock();
         let found = || {
-            let mut best = open.connection.prepare_cached(words::BEST)?;
+            let mut best = open.connection.prepare_cached(full_text_index::BEST)?;
             let rows = best.query_map(params![expression, most], |row| row.get(0))?;
             let rows: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
             let mut get = open.connection.prepare_cached(&format!("{SELECT} WHERE rowid = ?"))?;
@@ -150,7 +150,7 @@ impl FileStore {
         let delete = |open: &mut Open| {
             let Some((row, old)) = row_of(&open.connection, id)? else { return Ok(None) };
             open.write(|connection| {
-                words::remove(connection, row)?;
+                full_text_index::remove(connection, row)?;
                 connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row]).map(drop)
             })?;
             Ok(Some(old))
@@ -251,7 +251,7 @@ fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
         transaction.execute_batch(&format!("{LAYOUT} PRAGMA application_id = {APPLICATION_ID};"))?;
     }
     if version != Some(VERSION) {
-        transaction.execute_batch(&format!("{} PRAGMA user_version = {VERSION};", words::LAYOUT))?;
+        transaction.execute_batch(&format!("{} PRAGMA user_version = {VERSION};", full_text_index::LAYOUT))?;
         index_all(&transaction)?;
     }
     transaction.execute_batch(BYTES_INDEX)?;
@@ -270,7 +270,7 @@ fn index_all(connection: &Connection) -> rusqlite::Result<()> {
     let mut rows = all.query([])?;
     while let Some(row) = rows.next()? {
         let (number, title, text): (i64, Option<String>, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        words::add(connection, number, title.as_deref(), &text)?;
+        full_text_index::add(connection, number, title.as_deref(), &text)?;
     }
     Ok(())
 }
@@ -278,14 +278,14 @@ fn index_all(connection: &Connection) -> rusqlite::Result<()> {
 /// Writes a document in place of the one in the row `old`.
 fn replace(connection: &Connection, old: Option<i64>, put: &Put, bytes: usize) -> rusqlite::Result<()> {
     if let Some(row) = old {
-        words::remove(connection, row)?;
+        full_text_index::remove(connection, row)?;
         connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row])?;
     }
     let Put { id, document, .. } = put;
     connection
         .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
         .execute(params![id, document.title, document.text, document.text_hash, bytes])?;
-    words::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
+    full_text_index::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
 }
 
 /// A row of [`SELECT`].

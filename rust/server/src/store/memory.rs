@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, params};
 
-use super::{Bounds, Size, Stored, words};
+use super::{Bounds, Size, Stored, full_text_index};
 use crate::http::failure::Failure;
 
 pub(super) struct MemoryStore {
@@ -33,7 +33,7 @@ struct Entry {
 impl MemoryStore {
     pub(super) fn new() -> Result<Self> {
         let index = Connection::open_in_memory().and_then(|index| {
-            index.execute_batch(words::LAYOUT)?;
+            index.execute_batch(full_text_index::LAYOUT)?;
             Ok(index)
         });
         Ok(Self { entries: RwLock::default(), index: Mutex::new(index.map_err(|error| broken(&error))?) })
@@ -50,9 +50,9 @@ impl MemoryStore {
         };
         let indexed = || {
             if let Some((row, _)) = old {
-                words::remove(&index, row)?;
+                full_text_index::remove(&index, row)?;
             }
-            words::add(&index, row, document.title.as_deref(), &document.text)
+            full_text_index::add(&index, row, document.title.as_deref(), &document.text)
         };
         indexed().map_err(|error| broken(&error))?;
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
@@ -81,10 +81,10 @@ impl MemoryStore {
 
     /// The documents with words of the query, the best first.
     pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>> {
-        let Some(expression) = words::expression(query) else { return Ok(Vec::new()) };
+        let Some(expression) = full_text_index::expression(query) else { return Ok(Vec::new()) };
         let index = self.lock_index();
         let found = || {
-            let mut best = index.prepare_cached(words::BEST)?;
+            let mut best = index.prepare_cached(full_text_index::BEST)?;
             best.query_map(params![expression, most], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
         };
         let rows = found().map_err(|error| broken(&error))?;
@@ -103,7 +103,7 @@ impl MemoryStore {
         else {
             return Ok(false);
         };
-        words::remove(&index, row).map_err(|error| broken(&error))?;
+        full_text_index::remove(&index, row).map_err(|error| broken(&error))?;
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = entries.documents.remove(id) {
             entries.ids.remove(&row);

@@ -20,8 +20,8 @@ use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::document::ParsedUpload;
 use super::form::UploadedFile;
+use super::parsed_upload::ParsedUpload;
 use crate::fetch::decode_text;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::settings::Settings;

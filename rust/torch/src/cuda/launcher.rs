@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use pullquote_core::encoder::workers::panic_message;
+use pullquote_core::encoder::cpu_device::panic_message;
 use pullquote_core::encoder::{Batch, BatchTimes};
 use pullquote_core::error::{Error, ErrorKind};
 use tch::{Device, Kind, TchError};

@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 
-use pullquote_core::encoder::workers::panic_message;
+use pullquote_core::encoder::cpu_device::panic_message;
 use tch::TchError;
 
 use crate::error::TorchResult;

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pullquote_core::encoder::abi::EncoderTable;
-use pullquote_core::encoder::workers::panic_message;
+use pullquote_core::encoder::cpu_device::panic_message;
 use pullquote_core::encoder::{Batch, BatchRunner, BatchTimes, Encoder, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 

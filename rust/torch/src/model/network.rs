@@ -4,10 +4,10 @@
 //! but its weights: several threads may use it at once, each with its own buffer.
 
 use pullquote_core::encoder::Batch;
+use pullquote_core::encoder::cpu_device::{Compute, check_rows};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::weight_files::{INDEX_FILE, SINGLE_FILE};
 use pullquote_core::encoder::model::{Body, Model, Pooling};
-use pullquote_core::encoder::workers::{Compute, check_rows};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{Device, Kind, TchError, Tensor};
 

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use pullquote_core::encoder::workers::panic_message;
+use pullquote_core::encoder::cpu_device::panic_message;
 use tch::{Device, Kind, Tensor};
 
 /// What the kernel does.

@@ -245,7 +245,7 @@ impl Blocks<'_> {
                 for line in split_lines(self.source, lines) {
                     let continues = self.done.len() > first;
                     let is_header = kind == BlockKind::Row && !continues;
-                    self.push(line, if is_header { BlockKind::Header } else { kind }, continues);
+                    self.push(line, if is_header { BlockKind::HeaderRow } else { kind }, continues);
                 }
             }
             LeafBlocks::RawHtml => {

@@ -49,20 +49,20 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
         }
     }
     splitter.end_group();
-    name_headers(text, &mut splitter.blocks);
+    mark_header_rows(text, &mut splitter.blocks);
     splitter.blocks
 }
 
 /// Finds the headers of tables with rules: the row above the first rule, if that is the only one below a row, or of
 /// `=`.
-fn name_headers(text: &str, blocks: &mut [Block]) {
+fn mark_header_rows(text: &str, blocks: &mut [Block]) {
     let is_rule = |block: &Block| is_separator_row(block.span.of(text));
     for table in blocks.chunk_by_mut(|_, next| next.kind == BlockKind::Row && next.continues) {
         let Some(header) = table.iter().position(|row| !is_rule(row)) else { continue };
         let Some(rule) = table.get(header + 1).filter(|row| is_rule(row)) else { continue };
         let is_only = !table[header + 2..].iter().rev().skip(1).any(is_rule);
         if table[header].kind == BlockKind::Row && (is_only || rule.span.of(text).contains('=')) {
-            table[header].kind = BlockKind::Header;
+            table[header].kind = BlockKind::HeaderRow;
         }
     }
 }
@@ -252,7 +252,7 @@ impl BlockSplitter<'_> {
         let rows = self.group.split_off(table);
         self.end_prose();
         for (place, row) in rows.iter().enumerate() {
-            let kind = if place == 0 { BlockKind::Header } else { BlockKind::Row };
+            let kind = if place == 0 { BlockKind::HeaderRow } else { BlockKind::Row };
             self.push(row.start, row.end, kind, place > 0);
         }
     }
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     #[expect(clippy::type_complexity, reason = "a table of cases")]
     fn layout_bounds_blocks() {
-        use BlockKind::{Code, Header, Heading, Item, Prose, Row, Rule};
+        use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
         let cases: [(&str, &[(&str, BlockKind, bool)]); 19] = [
             ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
             ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
@@ -435,16 +435,16 @@ mod tests {
             ),
             (
                 "| a |\n|---|\nx | y | z\n\n| b |",
-                &[("| a |", Header, false), ("|---|", Row, true), ("x | y | z", Row, true), ("| b |", Row, false)],
+                &[("| a |", HeaderRow, false), ("|---|", Row, true), ("x | y | z", Row, true), ("| b |", Row, false)],
             ),
             (
                 " a | b | c\n---+---+---\n 1 | 2 | 3\n\n+--+--+\n|a |b |\n+==+==+\n|1 |2 |\n+--+--+",
                 &[
-                    (" a | b | c", Header, false),
+                    (" a | b | c", HeaderRow, false),
                     ("---+---+---", Row, true),
                     (" 1 | 2 | 3", Row, true),
                     ("+--+--+", Row, false),
-                    ("|a |b |", Header, true),
+                    ("|a |b |", HeaderRow, true),
                     ("+==+==+", Row, true),
                     ("|1 |2 |", Row, true),
                     ("+--+--+", Row, true),
@@ -454,7 +454,7 @@ mod tests {
                 "Prices\nname,price,stock\ntea,3,yes. Always.\ncoffee,4,\n\nText.",
                 &[
                     ("Prices", Prose, false),
-                    ("name,price,stock", Header, false),
+                    ("name,price,stock", HeaderRow, false),
                     ("tea,3,yes. Always.", Row, true),
                     ("coffee,4,", Row, true),
                     ("Text.", Prose, false),

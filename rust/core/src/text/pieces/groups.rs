@@ -47,7 +47,7 @@ fn join_elements(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &m
             BlockKind::Heading => join(units.clone()),
             _ if fits(units) => join(units.clone()),
             BlockKind::Item => {}
-            BlockKind::Header | BlockKind::Row => {
+            BlockKind::HeaderRow | BlockKind::Row => {
                 let first_row = (units.start + 1..units.end).find(|unit| !is_separator_row(spans[*unit].of(text)));
                 join(units.start..first_row.map_or(units.end, |unit| unit + 1));
             }

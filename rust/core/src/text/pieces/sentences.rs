@@ -12,12 +12,12 @@ use icu_segmenter::options::SentenceBreakInvariantOptions;
 use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 
 use super::abbreviations::{self, AbbreviationRule, last_word};
-use super::attached::attached_end;
 use super::blocks::blocks;
 use super::graphemes::Clusters;
 use super::links::Links;
 use super::long::push_units;
 use super::marks::{has_capitals, is_east_asian, is_opening, is_terminal};
+use super::sentence_tails::attached_end;
 use crate::text::page::{Block, ByteSpan};
 
 static SENTENCES: LazyLock<SentenceSegmenterBorrowed<'static>> =

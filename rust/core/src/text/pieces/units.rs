@@ -67,7 +67,7 @@ impl Units {
                     _ => spans.push(*sentence),
                 }
             }
-            let is_header = block.kind == BlockKind::Header;
+            let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
             match elements.last_mut() {
                 Some(element) if block.continues && element.kind == kind => element.units.end = spans.len(),

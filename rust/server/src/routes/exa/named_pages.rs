@@ -20,8 +20,8 @@ use crate::http::admission::Admitted;
 use crate::http::failure::{Failure, refused};
 use crate::routes::limits::{MAX_DOCUMENT_BYTES, check_count};
 use crate::store::Stored;
-use crate::uploads::document::ParsedUpload;
 use crate::uploads::form::UploadedFile;
+use crate::uploads::parsed_upload::ParsedUpload;
 use crate::uploads::parser::{Parsed, Parsing};
 
 /// Maximum number of pages of a request.

@@ -12,7 +12,7 @@ use pullquote_core::tokens::Role;
 use crate::app::App;
 use crate::http::failure::Failure;
 use crate::http::input::Input;
-use crate::routes::encoding::Encoding;
+use crate::routes::vector_stream::VectorStream;
 use crate::store::Stored;
 
 /// Documents whose passages are compared, for each result and at least.
@@ -44,8 +44,8 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
         counts.push(of_page.len());
         passages.extend(of_page);
     }
-    let asked = Encoding::of(app, &[query], Role::Query, input.end())?.whole()?;
-    let vectors = Encoding::of(app, &passages, Role::Passage, input.end())?.whole()?;
+    let asked = VectorStream::of(app, &[query], Role::Query, input.end())?.whole()?;
+    let vectors = VectorStream::of(app, &passages, Role::Passage, input.end())?.whole()?;
     let mut scores = cosines(&asked.values, &vectors.values).into_iter();
     let mut found: Vec<Found> = documents
         .into_iter()

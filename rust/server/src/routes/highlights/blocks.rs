@@ -5,7 +5,7 @@ use pullquote_core::text::page::{Block, BlockKind, CharSpan, PageText};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::routes::offsets::{Offsets, Positions};
+use crate::routes::offsets::{OffsetUnit, Positions};
 
 /// A heading, paragraph, list item, row of a table, line of code, or rule.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub(crate) struct PageBlock {
 }
 
 /// The blocks of a source; none of plain text, which has no markup.
-pub(super) fn blocks(source: &str, format: Format, offsets: Offsets) -> Vec<PageBlock> {
+pub(super) fn blocks(source: &str, format: Format, offsets: OffsetUnit) -> Vec<PageBlock> {
     let document = Document::read(source, format);
     let page = PageText::new(document.text());
     let blocks = document.blocks().unwrap_or_default();
@@ -38,7 +38,7 @@ const fn name(kind: BlockKind) -> &'static str {
         BlockKind::Prose => "prose",
         BlockKind::Item => "item",
         BlockKind::Heading => "heading",
-        BlockKind::Header | BlockKind::Row => "row",
+        BlockKind::HeaderRow | BlockKind::Row => "row",
         BlockKind::Code => "code",
         BlockKind::Rule => "rule",
     }
@@ -53,11 +53,14 @@ mod tests {
         let block = |kind, start, end| PageBlock { kind, start, end };
         let source = "# 🍞\n\nBrot.";
         assert_eq!(
-            blocks(source, Format::Markdown, Offsets::Codepoint),
+            blocks(source, Format::Markdown, OffsetUnit::Codepoint),
             [block("heading", 0, 3), block("prose", 5, 10)]
         );
-        assert_eq!(blocks(source, Format::Markdown, Offsets::Utf16), [block("heading", 0, 4), block("prose", 6, 11)]);
-        assert_eq!(blocks(source, Format::Text, Offsets::Byte), []);
-        assert_eq!(blocks("<h1>A</h1><p>B", Format::Html, Offsets::Byte)[0], block("heading", 0, 1));
+        assert_eq!(
+            blocks(source, Format::Markdown, OffsetUnit::Utf16),
+            [block("heading", 0, 4), block("prose", 6, 11)]
+        );
+        assert_eq!(blocks(source, Format::Text, OffsetUnit::Byte), []);
+        assert_eq!(blocks("<h1>A</h1><p>B", Format::Html, OffsetUnit::Byte)[0], block("heading", 0, 1));
     }
 }

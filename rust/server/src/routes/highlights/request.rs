@@ -14,7 +14,7 @@ use super::vectors::VectorEncoding;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::limits::{MAX_QUERIES, check_count};
-use crate::routes::offsets::Offsets;
+use crate::routes::offsets::OffsetUnit;
 use crate::routes::request_pages::{Documents, RequestPage};
 
 /// Queries, pages and options.
@@ -31,7 +31,7 @@ pub(crate) struct HighlightsRequest {
     #[schemars(with = "Documents", required)]
     pub(super) documents: Option<Documents>,
     #[serde(default)]
-    offsets: Offsets,
+    offsets: OffsetUnit,
     /// Return the text that offsets refer to; for HTML it differs from the source.
     #[serde(default)]
     return_texts: bool,
@@ -79,7 +79,7 @@ pub(super) struct PreparedRequest {
     /// Of each page.
     pub(super) formats: Vec<Format>,
     pub(super) question: Question,
-    pub(super) offsets: Offsets,
+    pub(super) offsets: OffsetUnit,
     pub(super) return_texts: bool,
     pub(super) return_blocks: bool,
     pub(super) marks: Option<Marks>,

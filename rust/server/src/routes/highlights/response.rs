@@ -14,9 +14,9 @@ use super::blocks::{PageBlock, blocks};
 use super::marks::Marks;
 use super::request::PreparedRequest;
 use super::vectors::{Numbers, Written};
-use crate::routes::offsets::{Offsets, Positions};
+use crate::routes::offsets::{OffsetUnit, Positions};
 use crate::store::hashes::HASH_PATTERN;
-use crate::uploads::document::Rectangle;
+use crate::uploads::parsed_upload::Rectangle;
 
 /// The highlights of one page, for one query or for all of them.
 #[derive(Serialize, JsonSchema)]
@@ -119,7 +119,7 @@ struct Match<'call> {
 pub(super) struct Footer<'call> {
     /// Whether any highlight of any page probably answers its query: its score is at least that of `min_score: "auto"`.
     answered: bool,
-    offsets: Offsets,
+    offsets: OffsetUnit,
     usage: HighlightsUsage,
     timings: Timings,
     /// Options that probably do not have the intended effect.
@@ -282,7 +282,7 @@ impl<'call> Frame<'call> {
 }
 
 impl Footer<'_> {
-    fn of(work: &Work, answers: &Answers, offsets: Offsets, queued: Duration) -> Self {
+    fn of(work: &Work, answers: &Answers, offsets: OffsetUnit, queued: Duration) -> Self {
         Self {
             answered: is_answered(&answers.scores),
             query_vectors: None,

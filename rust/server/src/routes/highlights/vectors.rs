@@ -25,8 +25,8 @@ use crate::http::failure::Failure;
 use crate::http::input::RequestControl;
 use crate::http::reply::Reply;
 use crate::http::vector_headers::{OCTETS, headers};
-use crate::routes::encoding::Encoding;
 use crate::routes::openai::check_json_dtype;
+use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors;
 
 /// The content type of an answer with vectors after the JSON.
@@ -110,7 +110,7 @@ impl VectorFormat {
         work: &mut Work,
     ) -> Result<ReturnedVectors, Failure> {
         let mut encode = |texts: &[&str], role| {
-            let vectors = Encoding::of(app, texts, role, end.clone())?.normalized(Some(true)).whole()?;
+            let vectors = VectorStream::of(app, texts, role, end.clone())?.normalized(Some(true)).whole()?;
             work.encoded += texts.len();
             work.tokens += vectors.work.tokens;
             Ok::<_, Failure>(vectors)

@@ -1,6 +1,6 @@
 use super::Reading;
 use super::property_tests::{REFERENCES, lawful};
-use crate::text::page::BlockKind::{self, Code, Header, Heading, Item, Prose, Row};
+use crate::text::page::BlockKind::{self, Code, HeaderRow, Heading, Item, Prose, Row};
 use crate::text::page::ByteSpan;
 
 type Cut<'text> = (&'text str, BlockKind, bool);
@@ -82,14 +82,14 @@ fn tables_of_data_are_rows() {
         (
             "<table><caption>T</caption><thead><tr><th>A<th>B</thead><tr><td>C</td> <td><b>D</b>\n</td></tr></table>E",
             "T\n\nA\tB\nC\tD\n\nE",
-            &[("T", Prose, false), ("A\tB", Header, false), ("C\tD", Row, true), ("E", Prose, false)],
+            &[("T", Prose, false), ("A\tB", HeaderRow, false), ("C\tD", Row, true), ("E", Prose, false)],
         ),
         (
             "<table><tr><th colspan=2>T<tr><th>A<th>B<tr><th>C<td>D</table><table><tr><th>A<td>B<tr><td>C<td>D</table>",
             "T\nA\tB\nC\tD\n\nA\tB\nC\tD",
             &[
-                ("T", Header, false),
-                ("A\tB", Header, true),
+                ("T", HeaderRow, false),
+                ("A\tB", HeaderRow, true),
                 ("C\tD", Row, true),
                 ("A\tB", Row, false),
                 ("C\tD", Row, true),
@@ -280,5 +280,5 @@ fn an_article_reads_as_it_looks() {
     assert_eq!(reading.text, text);
     assert_eq!(reading.title.as_deref(), Some("Tea — a guide"));
     let kinds: Vec<BlockKind> = reading.blocks.iter().map(|block| block.kind).collect();
-    assert_eq!(kinds, [Item, Item, Heading, Prose, Header, Row, Code, Code]);
+    assert_eq!(kinds, [Item, Item, Heading, Prose, HeaderRow, Row, Code, Code]);
 }

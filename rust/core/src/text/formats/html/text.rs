@@ -253,9 +253,9 @@ impl Writer<'_> {
         if kind == BlockKind::Heading && is_main && self.title.is_none() {
             self.title = Some(collapsed(span.of(&self.text)));
         }
-        let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::Header);
+        let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::HeaderRow);
         let is_header = kind == BlockKind::Row && !has_data && (!continues || after_header);
-        self.blocks.push(Block { span, kind: if is_header { BlockKind::Header } else { kind }, continues });
+        self.blocks.push(Block { span, kind: if is_header { BlockKind::HeaderRow } else { kind }, continues });
     }
 
     fn line_break(&mut self, span: ByteSpan) {

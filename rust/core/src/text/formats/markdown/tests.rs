@@ -1,5 +1,5 @@
 use super::*;
-use BlockKind::{Code, Header, Heading, Item, Prose, Row, Rule};
+use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
 use proptest::prelude::*;
 
 fn cut(source: &str) -> Vec<(&str, BlockKind, bool)> {
@@ -30,14 +30,14 @@ fn structure_bounds_blocks() {
         (
             "| a | b |\n|---|---|\n| c | d |\n\n| e |\n|---|",
             &[
-                ("| a | b |", Header, false),
+                ("| a | b |", HeaderRow, false),
                 ("|---|---|", Row, true),
                 ("| c | d |", Row, true),
-                ("| e |", Header, false),
+                ("| e |", HeaderRow, false),
                 ("|---|", Row, true),
             ],
         ),
-        ("- a\n\n  | b |\n  |---|", &[("- a", Item, false), ("| b |", Header, false), ("|---|", Row, true)]),
+        ("- a\n\n  | b |\n  |---|", &[("- a", Item, false), ("| b |", HeaderRow, false), ("|---|", Row, true)]),
         (
             "```sh\nls\n\n  # x\n```\n```\ny",
             &[

@@ -29,7 +29,7 @@ use crate::http::vector_headers::{MODEL, OCTETS, PROMPT_TOKENS, TRUNCATED, heade
 use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};
 
 /// Tokenized texts to encode and send.
-pub(crate) struct Encoding {
+pub(crate) struct VectorStream {
     parts: StreamedEmbedding,
     end: RequestControl,
     dimension: usize,
@@ -44,7 +44,7 @@ struct Rows {
     left: usize,
 }
 
-impl Encoding {
+impl VectorStream {
     fn new(app: &App, parts: StreamedEmbedding, end: RequestControl) -> Self {
         Self { parts, end, dimension: app.engine.spec().dimension, normalizes: app.model.normalize }
     }
