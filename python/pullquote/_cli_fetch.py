@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pullquote import _native
-from pullquote._server import SETTINGS
+from pullquote._serve_command import SETTINGS
 
 if TYPE_CHECKING:
     from pullquote.documents import Document

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from pullquote import _mcp_command, _models_command, _native, _server
-from pullquote._cli_fetch import add_fetch_options
-from pullquote._cli_options import CALL_OPTIONS, PAGE_OPTIONS, add_options
-from pullquote._cli_source import API_KEY
-from pullquote._config import CACHE_BYTES
+from pullquote import (
+    _embed_command,
+    _highlight_command,
+    _job_command,
+    _mcp_command,
+    _models_command,
+    _native,
+    _serve_command,
+)
+from pullquote._cli_source import add_model_options, add_server_options
 from pullquote._models import EMBEDDED_PACKAGE
-from pullquote._options import SERVER_TIMEOUT
 from pullquote._shell_completion import SHELLS, completion_script
 from pullquote._signatures import did_you_mean
 from pullquote.errors import InvalidArgumentError, PullquoteError
 
-__all__ = ["Command", "Parser", "as_flags", "make_parser"]
-
-# Runs a command with its parsed arguments, and returns the exit code.
-Command = Callable[[argparse.Namespace], int]
+__all__ = ["Parser", "make_parser"]
 
 EXIT_CODES = """exit codes:
   0    done, also if no passage was found
@@ -116,8 +116,8 @@ def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
     return f"there is no argument {name}{did_you_mean(name, _flags(parser)).replace(chr(39), '')}"
 
 
-def make_parser(commands_by_name: Mapping[str, Command]) -> Parser:
-    """The parser of all commands, each of which runs one of these functions."""
+def make_parser() -> Parser:
+    """The parser of all commands. The attribute `run` of its result runs the command, and returns the exit code."""
     parser = Parser(
         prog="pullquote",
         usage="pullquote COMMAND [OPTIONS]",
@@ -147,61 +147,16 @@ def make_parser(commands_by_name: Mapping[str, Command]) -> Parser:
         "print the passages of files that answer a query",
         "Reads plain text, Markdown, HTML, PDF, DOCX and EPUB, from files or from the web.",
     )
-    highlight.add_argument(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="page, or the https:// address of one; - is standard input, as is no FILE in a pipe",
-    )
-    highlight.add_argument(
-        "-q",
-        "--query",
-        required=True,
-        action="append",
-        help="question about every page; repeatable",
-    )
-    add_options(highlight, CALL_OPTIONS)
-    add_fetch_options(highlight)
-    highlight.set_defaults(run=commands_by_name["highlight"])
+    _highlight_command.add_options(highlight)
+    highlight.set_defaults(run=_highlight_command.run)
 
     embed = add("embed", "[OPTIONS] -o FILE [FILE]", "write the vectors of lines of text to a .npy file", "")
-    embed.add_argument(
-        "file", nargs="?", metavar="FILE", help="a text in each line; - is standard input, as is no FILE in a pipe"
-    )
-    embed.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help="file for the array, float32 [lines, dimension]; - is standard output",
-    )
-    embed.add_argument(
-        "--role",
-        choices=["passage", "query"],
-        default="passage",
-        help="which of the model's prompts to use (default: %(default)s)",
-    )
-    embed.set_defaults(run=commands_by_name["embed"])
+    _embed_command.add_options(embed)
+    embed.set_defaults(run=_embed_command.run)
 
     serve = add("serve", "[OPTIONS]", "serve over HTTP", "Prints its address when it is ready; open it in a browser.")
-    _server.add_options(serve)
-    batches = serve.add_argument_group("batches")
-    _add_batches(batches, CACHE_BYTES)
-    batches.add_argument(
-        "--batch-timeout",
-        type=float,
-        default=0.0,
-        help="seconds that texts wait for others when they do not fill a batch; with 0, batches grow only while the devices are "
-        "busy (default: %(default)s)",
-    )
-    batches.add_argument("--depth", type=int, help="batches in flight on each device (default: the device's)")
-    batches.add_argument(
-        "--device-timeout",
-        type=float,
-        help="seconds without a finished batch after which other devices take over (default: 10)",
-    )
-    serve.set_defaults(run=commands_by_name["serve"])
+    _serve_command.add_options(serve)
+    serve.set_defaults(run=_serve_command.run)
 
     job = add(
         "job",
@@ -209,8 +164,8 @@ def make_parser(commands_by_name: Mapping[str, Command]) -> Parser:
         "find passages for files of pages",
         "Continues where an earlier run stopped.",
     )
-    _add_job(job)
-    job.set_defaults(run=commands_by_name["job"])
+    _job_command.add_options(job)
+    job.set_defaults(run=_job_command.run)
 
     mcp = add(
         "mcp",
@@ -219,14 +174,14 @@ def make_parser(commands_by_name: Mapping[str, Command]) -> Parser:
         "Over standard input and output, or HTTP.",
     )
     _mcp_command.add_options(mcp)
-    mcp.set_defaults(run=commands_by_name["mcp"])
+    mcp.set_defaults(run=_mcp_command.run)
 
     for command in (highlight, embed, serve, job):
         _add_output(command, is_highlight=command is highlight, reads_text=command in {highlight, embed})
     for command in (highlight, embed, serve, job, mcp):
-        _add_model(command, has_prompts=command is not job)
+        add_model_options(command, has_prompts=command is not job)
     for command in (highlight, embed, mcp):
-        _add_server(command)
+        add_server_options(command)
 
     models = add(
         "models",
@@ -257,110 +212,6 @@ def _add_output(command: argparse.ArgumentParser, *, is_highlight: bool, reads_t
         group.add_argument("--encoding", help="encoding of the files (default: that of a byte order mark, else utf-8)")
 
 
-def _add_model(command: argparse.ArgumentParser, *, has_prompts: bool) -> None:
-    group = command.add_argument_group("model and devices")
-    group.add_argument(
-        "--model",
-        help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one; private and gated "
-        "models need the environment variable HF_TOKEN (default: the embedded all-MiniLM-L6-v2)",
-    )
-    group.add_argument("--revision", help="branch, tag or commit of a named model (default: main)")
-    if has_prompts:
-        group.add_argument("--truncate-dim", type=int, help="values of a vector to keep (default: all)")
-        group.add_argument("--prompt-name", help="name of the query's prompt in the model's files (default: query)")
-        group.add_argument("--query-prompt", help="text before queries (default: the model's)")
-        group.add_argument("--passage-prompt", help="text before passages (default: the model's)")
-    group.add_argument(
-        "--encoder",
-        metavar="MODULE:FUNCTION",
-        help="instead of a model, a Python function from a list of strings to float32 [n, dimension]; "
-        "or torch, to compute the model with libtorch",
-    )
-    group.add_argument("--device", action="append", help="cpu, cuda:0, ...; repeatable (default: auto)")
-    group.add_argument(
-        "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
-    )
-    group.add_argument(
-        "--cuda-graphs",
-        action="store_const",
-        const="auto",
-        default=False,
-        help="queue the kernels of frequent shapes of batches as CUDA graphs (default: off; not yet run on a GPU)",
-    )
-    group.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
-    group.add_argument("--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev")
-
-
-def _add_batches(command: Any, cache_bytes: int) -> None:
-    command.add_argument(
-        "--cache-bytes",
-        type=int,
-        default=cache_bytes,
-        help="bytes of the cache of pages and queries; 0 disables it (default: %(default)s)",
-    )
-    command.add_argument("--max-batch-tokens", type=int, help="maximum tokens of a batch (default: the device's)")
-    command.add_argument(
-        "--max-batch-size", type=int, help="maximum texts of a batch (default: as many as fit; 64 with --encoder)"
-    )
-
-
-def _add_job(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--input", metavar="DIR|GLOB|FILE", help="Parquet or JSON lines (.jsonl, .gz, .zst); also s3://..."
-    )
-    job.add_argument(
-        "--output", required=True, metavar="DIR", help="directory for a file for each input file; also s3://..."
-    )
-    job.add_argument("-q", "--query", action="append", help="question about every page; repeatable")
-    job.add_argument("--queries", type=Path, metavar="FILE", help="file with a question about every page in each line")
-    job.add_argument("--query-column", metavar="NAME", help="column of the query for each page")
-    job.add_argument("--text", default="text", metavar="NAME", help="column of the pages (default: %(default)s)")
-    job.add_argument("--id", metavar="NAME", help="column of their ids (default: their numbers in the file)")
-    job.add_argument("--title", metavar="NAME", help="column of titles, for pages without a query")
-    job.add_argument(
-        "--output-format",
-        choices=["same", "parquet", "jsonl"],
-        default="same",
-        help="format of the outputs (default: %(default)s as the input)",
-    )
-    job.add_argument(
-        "--engine",
-        choices=["local", "ray"],
-        default="local",
-        help="where to run: in this process, or on a Ray cluster (default: %(default)s)",
-    )
-    ray = job.add_argument_group("--engine ray")
-    ray.add_argument("--actors", type=int, metavar="N", help="maximum number of actors (default: as many as fit)")
-    ray.add_argument(
-        "--actor-cpus", type=int, metavar="N", help="cores of each actor (default: those of the smallest node)"
-    )
-    ray.add_argument(
-        "--actor-gpus", type=float, metavar="N", help="GPUs of each actor (default: 1 if a node has any, else 0)"
-    )
-    job.add_argument("--status", action="store_true", help="show the progress of the job in --output, and exit")
-    add_options(job, PAGE_OPTIONS)
-    # A job reads each page once.
-    _add_batches(job.add_argument_group("batches"), cache_bytes=0)
-
-
-def _add_server(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("use a server")
-    group.add_argument(
-        "--server",
-        action="append",
-        metavar="URL",
-        help="URL of pullquote serve, such as http://127.0.0.1:8080 or unix:/run/pullquote.sock; repeatable",
-    )
-    group.add_argument(
-        "--api-key", metavar="KEY", help=f"the server's key (default: the environment variable {API_KEY})"
-    )
-    group.add_argument(
-        "--ca-certs", type=Path, metavar="PATH", help="PEM file with the only trusted certificate authorities"
-    )
-    here = "" if command.prog.endswith("mcp") else ", or for each call without --server (default: none)"
-    group.add_argument("--timeout", type=float, help=f"seconds for a request (default: {SERVER_TIMEOUT:g}){here}")
-
-
 class _Version(argparse.Action):
     """Prints the versions that determine answers, and exits."""
 
@@ -385,14 +236,3 @@ def _versions() -> str:
     except PullquoteError as error:
         lines.append(f"instruction set: {error}")
     return "\n".join(lines)
-
-
-def as_flags(message: str, command: argparse.ArgumentParser) -> str:
-    """A message of the library, with its options as they are on the command line: ``--top-k`` for ``top_k``."""
-    flags = {action.dest: action.option_strings[-1] for action in command._actions if action.option_strings}
-    # A name that is a word of English too is an option at the start only. A name in quotes or in a path is none.
-    ours = "|".join(sorted((name for name in flags if "_" in name), key=len, reverse=True)) or "(?!)"
-    first = re.match(r"(\w+)(?= must | is )", message)
-    if first and first[1] in flags:
-        message = flags[first[1]] + message[first.end() :]
-    return re.sub(rf"(?<![\w/.'\"-])({ours})(?![\w/.'\"])(=True)?", lambda found: flags[found[1]], message)

@@ -1,4 +1,4 @@
-"""What the commands share: the highlighter or client that they name, their files, and messages."""
+"""What the commands share: the options of a model or a server, the highlighter or client that they name, and files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pullquote._config import EngineConfig
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = [
     "API_KEY",
     "EXIT_NO_INPUT",
+    "add_batch_options",
+    "add_model_options",
+    "add_server_options",
     "call_timeout",
     "complain",
     "highlighter",
@@ -33,6 +37,76 @@ EXIT_NO_INPUT = 66
 API_KEY = "PULLQUOTE_API_KEY"
 # Options of a model, which a server has already.
 MODEL_OPTIONS = ("truncate-dim", "prompt-name", "query-prompt", "passage-prompt")
+
+
+def add_model_options(command: argparse.ArgumentParser, *, has_prompts: bool) -> None:
+    """Add the options of the model and its devices."""
+    group = command.add_argument_group("model and devices")
+    group.add_argument(
+        "--model",
+        help="name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one; private and gated "
+        "models need the environment variable HF_TOKEN (default: the embedded all-MiniLM-L6-v2)",
+    )
+    group.add_argument("--revision", help="branch, tag or commit of a named model (default: main)")
+    if has_prompts:
+        group.add_argument("--truncate-dim", type=int, help="values of a vector to keep (default: all)")
+        group.add_argument("--prompt-name", help="name of the query's prompt in the model's files (default: query)")
+        group.add_argument("--query-prompt", help="text before queries (default: the model's)")
+        group.add_argument("--passage-prompt", help="text before passages (default: the model's)")
+    group.add_argument(
+        "--encoder",
+        metavar="MODULE:FUNCTION",
+        help="instead of a model, a Python function from a list of strings to float32 [n, dimension]; "
+        "or torch, to compute the model with libtorch",
+    )
+    group.add_argument("--device", action="append", help="cpu, cuda:0, ...; repeatable (default: auto)")
+    group.add_argument(
+        "--dtype", default="auto", help="float32, bfloat16, float16, int8 or auto (default: %(default)s)"
+    )
+    group.add_argument(
+        "--cuda-graphs",
+        action="store_const",
+        const="auto",
+        default=False,
+        help="queue the kernels of frequent shapes of batches as CUDA graphs (default: off; not yet run on a GPU)",
+    )
+    group.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
+    group.add_argument("--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev")
+
+
+def add_batch_options(command: argparse.ArgumentParser, cache_bytes: int) -> argparse._ArgumentGroup:
+    """Add the options of batches. Returns their group."""
+    group = command.add_argument_group("batches")
+    group.add_argument(
+        "--cache-bytes",
+        type=int,
+        default=cache_bytes,
+        help="bytes of the cache of pages and queries; 0 disables it (default: %(default)s)",
+    )
+    group.add_argument("--max-batch-tokens", type=int, help="maximum tokens of a batch (default: the device's)")
+    group.add_argument(
+        "--max-batch-size", type=int, help="maximum texts of a batch (default: as many as fit; 64 with --encoder)"
+    )
+    return group
+
+
+def add_server_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of a server to use in place of a model."""
+    group = command.add_argument_group("use a server")
+    group.add_argument(
+        "--server",
+        action="append",
+        metavar="URL",
+        help="URL of pullquote serve, such as http://127.0.0.1:8080 or unix:/run/pullquote.sock; repeatable",
+    )
+    group.add_argument(
+        "--api-key", metavar="KEY", help=f"the server's key (default: the environment variable {API_KEY})"
+    )
+    group.add_argument(
+        "--ca-certs", type=Path, metavar="PATH", help="PEM file with the only trusted certificate authorities"
+    )
+    here = "" if command.prog.endswith("mcp") else ", or for each call without --server (default: none)"
+    group.add_argument("--timeout", type=float, help=f"seconds for a request (default: {SERVER_TIMEOUT:g}){here}")
 
 
 def highlighter_or_client(options: argparse.Namespace, *, has_timeout: bool = True) -> Highlighter | Client:

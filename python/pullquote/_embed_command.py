@@ -20,14 +20,35 @@ from pullquote.errors import InvalidArgumentError, PullquoteError
 if TYPE_CHECKING:
     from pullquote.client import Client
 
-__all__ = ["embed"]
+__all__ = ["add_options", "run"]
 
 EXIT_NO_OUTPUT = 73
 # Lines in one call.
 GROUP_LINES = 4096
 
 
-def embed(options: argparse.Namespace) -> int:
+def add_options(embed: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    embed.add_argument(
+        "file", nargs="?", metavar="FILE", help="a text in each line; - is standard input, as is no FILE in a pipe"
+    )
+    embed.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="file for the array, float32 [lines, dimension]; - is standard output",
+    )
+    embed.add_argument(
+        "--role",
+        choices=["passage", "query"],
+        default="passage",
+        help="which of the model's prompts to use (default: %(default)s)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
     """Write the vectors of the lines of a file, and return the exit code."""
     if str(options.output) == "-" and sys.stdout.isatty():
         message = "--output - is for a pipe, not a terminal; name a file"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullquote import _native
 from pullquote._cli_documents import places, read_file
-from pullquote._cli_fetch import is_address, read_address
-from pullquote._cli_options import CALL_OPTIONS, options_from_args
-from pullquote._cli_parser import as_flags
+from pullquote._cli_fetch import add_fetch_options, is_address, read_address
+from pullquote._cli_highlights_options import CALL_OPTIONS, add_call_options, options_from_args
+from pullquote._cli_messages import as_flags
 from pullquote._cli_source import EXIT_NO_INPUT, call_timeout, complain, highlighter_or_client, input_files
 from pullquote._highlights import Highlight
 from pullquote._options import Options
@@ -25,13 +25,32 @@ from pullquote.errors import InvalidArgumentError, PullquoteError
 if TYPE_CHECKING:
     from pullquote.documents import Document
 
-__all__ = ["highlight"]
+__all__ = ["add_options", "run"]
 
 # Characters in one call: enough to keep every device busy, few enough to show progress.
 GROUP_CHARACTERS = 1_000_000
 
 
-def highlight(options: argparse.Namespace) -> int:
+def add_options(highlight: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    highlight.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="page, or the https:// address of one; - is standard input, as is no FILE in a pipe",
+    )
+    highlight.add_argument(
+        "-q",
+        "--query",
+        required=True,
+        action="append",
+        help="question about every page; repeatable",
+    )
+    add_call_options(highlight, CALL_OPTIONS)
+    add_fetch_options(highlight)
+
+
+def run(options: argparse.Namespace) -> int:
     """Print the passages of each file, and return the exit code."""
     if options.mark and not options.files and Path(options.mark[1]).is_file():
         message = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
-from pullquote import _html, _marks, _native, _prompts, _tables
+from pullquote import _marks, _native, _prompts, _representations, _tables
 from pullquote._options import Request, warn
 from pullquote._selectors import (
     TextPositionSelector,
@@ -121,7 +121,7 @@ class Highlight:
         return _marks.mark_highlight(self, _marks.Marks(pre, post, encoder), words)
 
     def __repr__(self) -> str:
-        return _html.highlight_as_text(self)
+        return _representations.highlight_as_text(self)
 
     def to_dict(self) -> _tables.HighlightDict:
         """The fields as a dictionary that JSON can hold, if `id` can."""
@@ -263,10 +263,10 @@ class Highlights(Sequence[list[Highlight]]):
         return bool((self.scores >= _native.ANSWERED).any())
 
     def __repr__(self) -> str:
-        return _html.as_text(self)
+        return _representations.as_text(self)
 
     def _repr_html_(self) -> str:
-        return _html.as_html(self)
+        return _representations.as_html(self)
 
     @property
     def query_texts(self) -> list[str]:

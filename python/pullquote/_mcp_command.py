@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import os
 import socket
 from typing import TYPE_CHECKING
 
+from pullquote._cli_source import API_KEY, highlighter_or_client
 from pullquote.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-__all__ = ["add_options", "serve"]
+__all__ = ["add_options", "run"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +39,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def serve(server: MCPServer, http: str | None) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Serve agents until they hang up, or Ctrl-C, and return the exit code."""
+    try:
+        from pullquote.mcp import make_server  # noqa: PLC0415 - it needs what `pullquote[mcp]` installs
+    except ModuleNotFoundError as error:
+        message = f'pullquote mcp needs {error.name}; run: pip install "pullquote[mcp]"'
+        raise InvalidArgumentError(message) from None
+    if options.server and len(options.server) > 1:
+        message = "pullquote mcp takes one --server"
+        raise InvalidArgumentError(message)
+    with highlighter_or_client(options, has_timeout=False) as source:
+        server = make_server(
+            source,
+            url=options.server[0] if options.server else None,
+            api_key=options.api_key or os.environ.get(API_KEY),
+            ca_certs=options.ca_certs,
+            timeout=options.timeout,
+            folders=options.folder,
+            fetch=options.fetch,
+        )
+        return _serve(server, options.http)
+
+
+def _serve(server: MCPServer, http: str | None) -> int:
     """Serve until the input ends, or with `http` until Ctrl-C or SIGTERM. Returns the exit code."""
     if http is None:
         server.run()

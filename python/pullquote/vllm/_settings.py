@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pullquote._config import CACHE_BYTES
-from pullquote._server import MEBIBYTE, default
+from pullquote._serve_command import MEBIBYTE, default
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["Settings"]

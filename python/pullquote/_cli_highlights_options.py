@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from pullquote import _native
 from pullquote._options import Options
 
-__all__ = ["CALL_OPTIONS", "PAGE_OPTIONS", "add_options", "options_from_args"]
+__all__ = ["CALL_OPTIONS", "PAGE_OPTIONS", "add_call_options", "options_from_args"]
 
 # Options for each page on its own, and those for all pages and queries of a call.
 PAGE_OPTIONS = (
@@ -60,7 +60,7 @@ GROUPS = {
 SHORT = {"top_k": "-k", "context": "-C"}
 
 
-def add_options(command: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
+def add_call_options(command: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     """Add options to a command, in groups."""
     schema = json.loads(_native.options_schema())["properties"]
     for title, members in GROUPS.items():

@@ -11,11 +11,17 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from pullquote import _native
+from pullquote._cli_source import add_batch_options, highlighter
+from pullquote._config import CACHE_BYTES
 from pullquote._highlighter import Highlighter
+from pullquote.errors import InvalidArgumentError
 
-__all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "serve"]
+__all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "run"]
 
 MEBIBYTE = 1024 * 1024
+# The most seconds of --batch-timeout.
+MAX_BATCH_TIMEOUT = 2.0
 # The shutdown timeout passed.
 EXIT_INTERRUPTED = 130
 
@@ -171,14 +177,43 @@ def default(name: str) -> Any:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each setting."""
+    """Add an option for each setting, and those of batches."""
     for title, settings in SETTINGS.items():
         group = parser.add_argument_group(title)
         for setting in settings:
             setting.add_to(group)
+    batches = add_batch_options(parser, CACHE_BYTES)
+    batches.add_argument(
+        "--batch-timeout",
+        type=float,
+        default=0.0,
+        help="seconds that texts wait for others when they do not fill a batch; with 0, batches grow only while the devices are "
+        "busy (default: %(default)s)",
+    )
+    batches.add_argument("--depth", type=int, help="batches in flight on each device (default: the device's)")
+    batches.add_argument(
+        "--device-timeout",
+        type=float,
+        help="seconds without a finished batch after which other devices take over (default: 10)",
+    )
 
 
-def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C, and return the exit code."""
+    if options.batch_timeout > MAX_BATCH_TIMEOUT:
+        message = (
+            f"--batch-timeout must be at most {MAX_BATCH_TIMEOUT} seconds, not {options.batch_timeout}: "
+            "/health encodes a text within five"
+        )
+        raise InvalidArgumentError(message)
+    if options.store is not None:
+        # Before the model is loaded, which may take long.
+        _native.check_store(options.store)
+    with highlighter(options, ServedHighlighter) as served:
+        return _serve(served, options)
+
+
+def _serve(served: Highlighter, options: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C, and return the exit code."""
     settings: dict[str, Any] = {}
     for setting in (setting for group in SETTINGS.values() for setting in group):
@@ -188,28 +223,28 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
     if key := os.environ.get("PULLQUOTE_API_KEY"):
         settings["api_key"].append(key)
     settings["upstream_key"] = settings["upstream_key"] or os.environ.get("PULLQUOTE_UPSTREAM_KEY")
-    settings["model_name"] = options.model_name or highlighter.model_name
-    settings["model_directory"] = str(highlighter.model)
+    settings["model_name"] = options.model_name or served.model_name
+    settings["model_directory"] = str(served.model)
     settings["truncate_dim"] = options.truncate_dim
     settings["document_parser"] = _document_parser()
     _raise_file_limit(options.max_connections)
     # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    server = highlighter._native.bind(json.dumps(settings))
+    server = served._native.bind(json.dumps(settings))
     # On a Unix socket, clients still need a URL with a host.
     address = (
         {"url": f"http://{server.address}"} if options.uds is None else {"url": "http://localhost", "uds": options.uds}
     )
     line = address | {
         "model": settings["model_name"],
-        "dtype": highlighter.dtype,
-        "devices": highlighter.devices,
+        "dtype": served.dtype,
+        "devices": served.devices,
     }
     if options.json:
         print(json.dumps(line), flush=True)
     else:
         print(
-            f"pullquote serves {settings['model_name']} ({highlighter.dtype} on {', '.join(highlighter.devices)}) at "
+            f"pullquote serves {settings['model_name']} ({served.dtype} on {', '.join(served.devices)}) at "
             f"{options.uds or line['url']}",
             flush=True,
         )
@@ -217,8 +252,8 @@ def serve(highlighter: Highlighter, options: argparse.Namespace) -> int:
         return 0
     # Requests still run after the shutdown timeout: exit without waiting for them.
     sys.stdout.flush()
-    if highlighter._trace is not None:
-        highlighter._trace.write(highlighter._native)
+    if served._trace is not None:
+        served._trace.write(served._native)
     os._exit(EXIT_INTERRUPTED)
 
 
