@@ -47,7 +47,7 @@ pub struct Tokens {
     has_only_bytes: bool,
     /// Replaces the tokenizer if tokens are bytes.
     byte_table: Option<ByteTable>,
-    /// Whether the ids of words do not depend on their neighbours; see `words`.
+    /// Whether the ids of words do not depend on their neighbours; see `word_ids`.
     has_separate_words: bool,
     /// Special tokens that a text may contain literally.
     added: Vec<String>,

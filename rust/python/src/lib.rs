@@ -1,6 +1,6 @@
 //! `pullquote._native`: the Python face of `pullquote-core`.
 //!
-//! It checks arguments, converts them to Rust values, and does all long work without Python's lock (see `leave`). The
+//! It checks arguments, converts them to Rust values, and does all long work without Python's lock (see `interruptible`). The
 //! public classes are in `python/pullquote`.
 
 mod arrow;

@@ -13,6 +13,7 @@ pub(crate) mod opensearch;
 pub(crate) mod render;
 pub(crate) mod request_pages;
 pub(crate) mod rerank;
+pub(crate) mod schema_placeholders;
 pub(crate) mod static_files;
 pub(crate) mod stored_documents;
 pub(crate) mod tei;

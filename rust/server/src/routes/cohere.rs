@@ -22,8 +22,9 @@ use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
+use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model};
 

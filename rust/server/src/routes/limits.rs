@@ -1,17 +1,6 @@
-//! Limits of requests: their names in schemas, and the checks of lists and texts.
-//!
-//! `openapi::Facts` replaces the names by the settings of a server.
+//! Checks of lists and texts against the limits of a server.
 
 use crate::http::failure::{Amount, Failure};
-
-pub(crate) const MAX_DOCUMENTS: &str = "{max_documents}";
-pub(crate) const MAX_DOCUMENT_BYTES: &str = "{max_document_bytes}";
-pub(crate) const MAX_QUERIES: &str = "{max_queries}";
-pub(crate) const MAX_INPUTS: &str = "{max_inputs}";
-pub(crate) const DIMENSION: &str = "{dimension}";
-/// The purposes of texts.
-pub(crate) const PURPOSES: &str = "{purposes}";
-pub(crate) const MODEL_NAMES: &str = "{model_names}";
 
 pub(crate) fn check_lengths<'text>(
     texts: impl IntoIterator<Item = &'text str>,

@@ -34,7 +34,7 @@ use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::request_id::RequestId;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::limits::{DIMENSION, PURPOSES};
+use crate::routes::schema_placeholders::{DIMENSION, PURPOSES};
 use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model, vector_schema};
 

@@ -22,8 +22,9 @@ use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::highlights::{pair, place};
-use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::offsets::{OffsetUnit, Positions};
+use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new().route("/predictions/semantic_highlighter", computing(answer))

@@ -20,7 +20,8 @@ use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::store::hashes::HASH_PATTERN;
 use crate::store::{Stored, not_stored};
 

@@ -29,7 +29,8 @@ use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::limits::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES, check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation};
 

@@ -13,8 +13,9 @@ use crate::http::admission::computing;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::limits::{MAX_DOCUMENT_BYTES, MAX_INPUTS, check_count, check_lengths};
+use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
+use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
 use crate::routes::vectors::{ModelName, Strings, check_model};
 
 pub(super) fn routes() -> Router<Arc<App>> {

@@ -13,9 +13,10 @@ use super::marks::{MarkEncoder, Marks, Tag};
 use super::vectors::VectorEncoding;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::routes::limits::{MAX_QUERIES, check_count};
+use crate::routes::limits::check_count;
 use crate::routes::offsets::OffsetUnit;
 use crate::routes::request_pages::{Documents, RequestPage};
+use crate::routes::schema_placeholders::MAX_QUERIES;
 
 /// Queries, pages and options.
 #[derive(Deserialize, JsonSchema)]
