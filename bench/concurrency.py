@@ -43,7 +43,7 @@ from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 CLAIM = "concurrency"
 LEVELS = [1, 2, 4, 16, 64, 256]

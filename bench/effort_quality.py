@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import pullquote
 from bench import quality, record
 from bench.texts import entries
-from pullquote._options import Effort
+from pullquote._request.options import Effort
 
 TESTS = record.REPOSITORY / "tests"
 BUDGETS = (500, 1000)

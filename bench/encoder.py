@@ -27,7 +27,7 @@ from bench.encoders import Rows, Vectors
 from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
-from pullquote._models import EMBEDDED_NAME, model_directory
+from pullquote._models.choice import EMBEDDED_NAME, model_directory
 
 CLAIM = "encoder"
 EXACT = "pullquote float32"

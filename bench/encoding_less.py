@@ -32,7 +32,7 @@ from bench.goals import Goal
 from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_no_record
 from bench.texts import entries, page_files
-from pullquote._options import Effort
+from pullquote._request.options import Effort
 
 CLAIM = "encoding_less"
 SIZES = {30_000: 4.0, 120_000: 10.0, 700_000: 30.0}

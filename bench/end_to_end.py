@@ -31,7 +31,7 @@ from bench.record import spread
 from bench.scores import Chosen
 from bench.texts import QUERY
 from bench.workload import Page, Workload, load_workload
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 CLAIM = "end_to_end"
 SIDES = ["pullquote", "sentence-transformers", "pipeline of processes"]

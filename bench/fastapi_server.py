@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from pullquote._python_encoder import TextEncoder, import_encoder
+from pullquote._models.python_encoder import TextEncoder, import_encoder
 
 BATCH_SIZE = int(os.environ["BATCH_SIZE"])
 BATCH_TIMEOUT = float(os.environ["BATCH_TIMEOUT"])

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from bench.gpu_trial import Findings, Trial, skipped
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 BLOCK = 100
 GOAL = 1.05

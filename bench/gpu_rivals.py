@@ -12,7 +12,7 @@ from bench.gpu_trial import Findings, Trial, base_model, skipped
 from bench.record import spread
 from bench.texts import QUERY, prose_pages
 from bench.workload import Workload, make_workload
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 BATCH_SIZES = (64, 128, 256, 512)
 # As many times as fast as sentence-transformers, the pipeline, and the pipeline without padding.

@@ -27,7 +27,7 @@ from bench.goals import Goal
 from bench.machine_noise import Meter, quietness
 from bench.options import add_model, add_no_record, claim_parser
 from bench.record import spread
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 CLAIM = "gpu_scaling"
 DEVICES = (1, 2, 4, 8)

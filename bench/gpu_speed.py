@@ -32,7 +32,7 @@ from bench.gpu_trial import LAUNCH, Findings, Trial, base_model, takes
 from bench.texts import QUERY, prose_pages
 from bench.workload import HIGHLIGHT_LENGTH, STEP_SIZE, TOP_K, read_max_tokens
 from pullquote import Highlighter
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 THREADS = 4
 BATCH_TOKENS = (8_192, 16_384, 32_768, 65_536)

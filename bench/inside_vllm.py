@@ -51,7 +51,7 @@ from bench.vllm_server import (
     until_idle,
 )
 from pullquote import Client, Highlighter
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 USERS = 24

@@ -24,7 +24,7 @@ from bench.encoding_less import long_text, questions_of
 from bench.goals import Goal
 from bench.machine_noise import Meter, quietness
 from bench.options import add_no_record, claim_parser
-from pullquote._options import Effort
+from pullquote._request.options import Effort
 
 CLAIM = "instant"
 CHARACTERS = 24_000

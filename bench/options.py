@@ -17,7 +17,7 @@ def add_pages(parser: argparse.ArgumentParser, default: list[Path], meaning: str
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add `--model`, as `pullquote._models.model_directory` takes it."""
+    """Add `--model`, as `pullquote._models.choice.model_directory` takes it."""
     parser.add_argument("--model", type=Path, help="a model's directory (default: the embedded one)")
 
 

@@ -31,7 +31,7 @@ from bench.goals import Goal
 from bench.isolated_call import Outcome, Task, measure
 from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 CLAIM = "scaling"
 EMBEDDED = "embedded model"

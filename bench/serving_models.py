@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -35,7 +35,7 @@ from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import claim_parser
 from bench.record import spread
 from bench.texts import QUERY, different_pages, prose
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 CLAIM = "waiting"
 EMBEDDED = "embedded model"

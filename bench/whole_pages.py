@@ -35,7 +35,7 @@ from bench.options import add_model, add_no_record, add_pages, claim_parser
 from bench.pipeline import Pipeline
 from bench.record import spread
 from bench.workload import Page, cut_windows, read_max_tokens, window_lengths
-from pullquote._models import model_directory
+from pullquote._models.choice import model_directory
 
 CLAIM = "whole_pages"
 FULL, AUTO = "pullquote, effort full", "pullquote"

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pullquote
-from pullquote._terminal import Style
+from pullquote._results.terminal import Style
 
 PAGES = Path(__file__).parent / "pages"
 QUESTIONS = {

@@ -15,19 +15,19 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pullquote._highlighter import Highlighter, highlights, parse_pieces
-from pullquote._highlights import Highlight, Highlights
+from pullquote._engine.highlighter import Highlighter, highlights, parse_pieces
 from pullquote._native import __version__
-from pullquote._prompts import tool_schema
+from pullquote._results.highlights import Highlight, Highlights
+from pullquote._results.prompts import tool_schema
 from pullquote.errors import PullquoteError
 
 if TYPE_CHECKING:
     from pullquote._async_client import AsyncClient
-    from pullquote._async_highlighter import AsyncHighlighter
+    from pullquote._engine.async_highlighter import AsyncHighlighter
     from pullquote.client import Client
 
 # Imported on first use: importing asyncio would take longer than the rest of this package.
-_LAZY = {"AsyncClient": "_async_client", "AsyncHighlighter": "_async_highlighter", "Client": "client"}
+_LAZY = {"AsyncClient": "_async_client", "AsyncHighlighter": "_engine.async_highlighter", "Client": "client"}
 
 __all__ = [
     "AsyncClient",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pullquote._highlighter import Highlighter, shared_highlighter
-from pullquote._options import Options
-from pullquote._signatures import what_was_meant
+from pullquote._engine.highlighter import Highlighter, shared_highlighter
+from pullquote._request.options import Options
+from pullquote._request.signatures import what_was_meant
 from pullquote.errors import InvalidTypeError
 
 if TYPE_CHECKING:
-    from pullquote._highlights import Highlight
+    from pullquote._results.highlights import Highlight
     from pullquote.client import Client
 
 __all__ = ["Source", "check_options", "check_source", "default_source", "find_passages", "title_of"]

@@ -10,12 +10,12 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._event_loop import EventLoopCalls
-from pullquote._highlighter import Highlighter
-from pullquote._highlights import Highlights
+from pullquote._engine.event_loop import EventLoopCalls
+from pullquote._engine.highlighter import Highlighter
 from pullquote._native import Document
-from pullquote._options import Options, Pages
-from pullquote._signatures import signed_as
+from pullquote._request.options import Options, Pages
+from pullquote._request.signatures import signed_as
+from pullquote._results.highlights import Highlights
 from pullquote.client import (
     BaseClient,
     ClientSettings,

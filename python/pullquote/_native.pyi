@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import CapsuleType, disjoint_base
 
-from pullquote._config import EngineConfig
-from pullquote._options import Request
+from pullquote._engine.config import EngineConfig
+from pullquote._request.options import Request
 from pullquote.arrow import ArrowTable, ColumnNames
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from pullquote import _native
-from pullquote._options import Options, to_list
+from pullquote._request.options import Options, to_list
 from pullquote.errors import InvalidArgumentError, InvalidTextError, InvalidTypeError
 
 __all__ = ["ArrowTable", "HighlightTable"]

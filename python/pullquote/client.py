@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
-from pullquote._highlighter import Highlighter
-from pullquote._highlights import Highlights
+from pullquote._engine.highlighter import Highlighter
 from pullquote._native import Document, PutDocuments
-from pullquote._options import (
+from pullquote._request.options import (
     SERVER_TIMEOUT,
     Options,
     Pages,
@@ -32,7 +31,8 @@ from pullquote._options import (
     to_list,
     warn,
 )
-from pullquote._signatures import signed_as
+from pullquote._request.signatures import signed_as
+from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
 __all__ = [

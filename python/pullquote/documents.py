@@ -24,8 +24,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._highlights import Highlight, Rectangle
-from pullquote._options import Format
+from pullquote._request.options import Format
+from pullquote._results.highlights import Highlight, Rectangle
 from pullquote._text_files import check_is_text, decode
 from pullquote.errors import (
     DeadlineExceededError,

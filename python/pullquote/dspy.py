@@ -11,8 +11,8 @@ from typing import TypedDict, Unpack
 
 from pullquote._adapter import Source, check_options, check_source, default_source, find_passages
 from pullquote._extras import needs_extra
-from pullquote._highlights import Highlights
-from pullquote._options import Options
+from pullquote._request.options import Options
+from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 with needs_extra("dspy"):

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pullquote._adapter import Source, check_source, default_source
+from pullquote._engine.highlighter import Highlighter
 from pullquote._extras import needs_extra
-from pullquote._highlighter import Highlighter
-from pullquote._highlights import Highlight, Highlights
 from pullquote._native import __version__
-from pullquote._options import SERVER_TIMEOUT
+from pullquote._request.options import SERVER_TIMEOUT
+from pullquote._results.highlights import Highlight, Highlights
 from pullquote.client import Client
 from pullquote.documents import Document, read
 from pullquote.errors import InvalidArgumentError, PullquoteError

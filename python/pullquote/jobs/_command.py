@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from pullquote._cli_highlights_options import PAGE_OPTIONS, options_from_args
+from pullquote._cli.highlights_options import PAGE_OPTIONS, options_from_args
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.jobs._inputs import Columns, InputFile, find_files

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pullquote
-from pullquote._highlighter import Highlighter
-from pullquote._hub import is_snapshot
-from pullquote._options import Options
-from pullquote._python_encoder import named_encoder
+from pullquote._engine.highlighter import Highlighter
+from pullquote._models.hub import is_snapshot
+from pullquote._models.python_encoder import named_encoder
+from pullquote._request.options import Options
 from pullquote.jobs._inputs import Columns
 from pullquote.jobs._outputs import OutputFormat
 from pullquote.jobs._store import OutputStore

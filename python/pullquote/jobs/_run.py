@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from pullquote._highlighter import Highlighter
+from pullquote._engine.highlighter import Highlighter
 from pullquote.errors import InvalidTextError, InvalidTypeError
 from pullquote.jobs._inputs import Chunk, InputFile, file_hash, read_chunks
 from pullquote.jobs._job import Job

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pullquote._highlighter import Highlighter
+from pullquote._engine.highlighter import Highlighter
 from pullquote.errors import InvalidArgumentError
 from pullquote.jobs._inputs import InputFile
 from pullquote.jobs._job import Job

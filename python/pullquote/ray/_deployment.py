@@ -68,7 +68,7 @@ class PullquoteServer:
         arguments = ["--uds", socket, "--json", "--threads", str(resources["threads"])]
         for device in resources.get("devices", []):
             arguments += ["--device", device]
-        command = [sys.executable, "-m", "pullquote._supervised", "serve", *options, *arguments]
+        command = [sys.executable, "-m", "pullquote._cli.supervised", "serve", *options, *arguments]
         # So that the server can import what this process can, for example an encoder.
         paths = os.pathsep.join(str(Path(path).resolve()) for path in sys.path)
         self._server = subprocess.Popen(  # noqa: S603 - our own command line
@@ -125,7 +125,7 @@ class PullquoteServer:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _stop_server(self) -> None:
-        """Stop the server, which also stops if this process dies (see `pullquote._supervised`)."""
+        """Stop the server, which also stops if this process dies (see `pullquote._cli.supervised`)."""
         self._server.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._server.wait(SHUTDOWN_TIMEOUT)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pullquote._highlighter import Highlighter
-from pullquote._python_encoder import CustomEncoder
+from pullquote._engine.highlighter import Highlighter
+from pullquote._models.python_encoder import CustomEncoder
 from pullquote.ray._resources import assigned_resources
 
 __all__ = ["PageHighlighter"]

@@ -22,8 +22,8 @@ import ray
 import ray.data
 from fsspec.core import url_to_fs
 
-from pullquote._highlighter import Highlighter
-from pullquote._hub import is_snapshot
+from pullquote._engine.highlighter import Highlighter
+from pullquote._models.hub import is_snapshot
 from pullquote.errors import InvalidArgumentError, PullquoteError, UnavailableError
 from pullquote.jobs._inputs import InputFile
 from pullquote.jobs._job import Job

@@ -18,7 +18,7 @@ from vllm.exceptions import VLLMValidationError
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.pooling_params import PoolingParams
 
-from pullquote._hosted import BodyPlan
+from pullquote._engine.hosted import BodyPlan
 from pullquote._native import HighlightsBody
 from pullquote.engine import Planner
 from pullquote.errors import EncoderError, PullquoteError

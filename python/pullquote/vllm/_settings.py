@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pullquote._config import CACHE_BYTES
-from pullquote._serve_command import MEBIBYTE, default
+from pullquote._cli.serve_command import MEBIBYTE, default
+from pullquote._engine.config import CACHE_BYTES
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["Settings"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pullquote._hub import HubOptions, find
+from pullquote._models.hub import HubOptions, find
 from pullquote.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["tokenizer_directory"]
 def tokenizer_directory(model: ModelConfig) -> Path:
     """The directory of the small files of vLLM's model; for a model from the Hub, in the cache that vLLM has filled.
 
-    Raises `InvalidArgumentError` if vLLM uses a tokenizer other than the model's, and the errors of `pullquote._hub.find`.
+    Raises `InvalidArgumentError` if vLLM uses a tokenizer other than the model's, and the errors of `pullquote._models.hub.find`.
     """
     if model.tokenizer not in {None, model.model}:
         message = f"vLLM uses the tokenizer {model.tokenizer!r} for the model {model.model!r}; pullquote needs the model's own"

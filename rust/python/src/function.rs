@@ -1,7 +1,7 @@
 //! An encoder that is a Python function.
 //!
 //! A function of token ids takes a batch as two arrays. A function of texts takes a list of strings: its tokens are
-//! bytes of UTF-8 (`pullquote/_text_model/tokenizer.json`), so a row of ids is the bytes of its text. One thread runs
+//! bytes of UTF-8 (`pullquote/_models/text_model/tokenizer.json`), so a row of ids is the bytes of its text. One thread runs
 //! one batch at a time, and holds Python's lock only while the function runs. With `threads="caller"`, `collect` calls
 //! the function.
 
@@ -78,7 +78,7 @@ struct InlineFunction {
 }
 
 impl FunctionEncoder {
-    /// The encoder of a `TextEncoder` or `IdsEncoder` of `pullquote._python_encoder`.
+    /// The encoder of a `TextEncoder` or `IdsEncoder` of `pullquote._models.python_encoder`.
     pub(crate) fn from_python(
         encoder: &Bound<'_, PyAny>,
         has_thread: bool,
@@ -293,7 +293,7 @@ fn call(function: &Bound<'_, PyAny>, inputs: &FunctionInputs, dimension: usize) 
     };
     rows().map_err(|error| {
         log_traceback(py, &error);
-        // `_python_encoder.py` made it an `OutOfMemoryError`, which is a `MemoryError`, or an `EncoderError`.
+        // `python_encoder.py` made it an `OutOfMemoryError`, which is a `MemoryError`, or an `EncoderError`.
         let is_memory = error.is_instance_of::<PyMemoryError>(py);
         let kind = if is_memory { ErrorKind::OutOfMemory } else { ErrorKind::Encoder };
         Error::new(kind, error.value(py).to_string())

@@ -41,7 +41,7 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>
     })
 }
 
-/// The call of a `Request` in `python/pullquote/_options.py`.
+/// The call of a `Request` in `python/pullquote/_request/options.py`.
 pub(crate) struct HighlightsCall {
     pub(crate) request: OwnedRequest<PyBackedStr>,
     pub(crate) question: Question,
@@ -182,7 +182,7 @@ impl Highlighter {
         self.start(call, reply_to, spans, |py, spans| span_array(py, &spans)?.into_py_any(py))
     }
 
-    /// A server of this model that is bound to its address; `settings` are those of `pullquote/_serve_command.py`, as JSON.
+    /// A server of this model that is bound to its address; `settings` are those of `pullquote/_cli/serve_command.py`, as JSON.
     fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
         Server::bind(py, settings, &self.engine)
     }

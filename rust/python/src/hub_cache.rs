@@ -1,4 +1,4 @@
-//! The shared cache of the Hugging Face Hub, for `python/pullquote/_hub.py`.
+//! The shared cache of the Hugging Face Hub, for `python/pullquote/_models/hub.py`.
 
 use std::path::PathBuf;
 

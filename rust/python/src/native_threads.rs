@@ -1,7 +1,7 @@
 //! Threads in native sections: in Rust without Python's lock and about to take it again, or in Python called from Rust.
 //!
 //! Before 3.14, an ending interpreter unwinds each thread that takes its lock. Rust's frames do not survive that, and
-//! the process aborts. So before the interpreter ends, `_engine_handle.py` closes every engine and waits until these
+//! the process aborts. So before the interpreter ends, `_engine/handle.py` closes every engine and waits until these
 //! threads have left.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

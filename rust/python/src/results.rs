@@ -205,7 +205,7 @@ impl From<engine::Work> for Work {
     }
 }
 
-/// The columns of `Highlights` in `python/pullquote/_highlights.py`, which documents them.
+/// The columns of `Highlights` in `python/pullquote/_results/highlights.py`, which documents them.
 #[pyclass(frozen, get_all, module = "pullquote._native")]
 pub(crate) struct HighlightColumns {
     ends: Py<PyArray1<i64>>,

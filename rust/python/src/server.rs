@@ -1,4 +1,4 @@
-//! The server as a Python class. `pullquote/_serve_command.py` runs it.
+//! The server as a Python class. `pullquote/_cli/serve_command.py` runs it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -30,7 +30,7 @@ pub(crate) struct CallTexts {
 }
 
 impl CallTexts {
-    /// Those of a `Request` in `python/pullquote/_options.py`.
+    /// Those of a `Request` in `python/pullquote/_request/options.py`.
     pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
         let query = request.getattr("query")?;
         let is_list = !query.is_instance_of::<PyString>();

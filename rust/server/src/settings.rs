@@ -1,6 +1,6 @@
 //! Settings: everything that can be told to a server.
 //!
-//! `python/pullquote/_serve_command.py` names each as an option of `pullquote serve`, gives its default and says what it does:
+//! `python/pullquote/_cli/serve_command.py` names each as an option of `pullquote serve`, gives its default and says what it does:
 //! only there.
 
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pullquote import Highlighter, errors
-from pullquote._options import Options
+from pullquote._request.options import Options
 from support.fake_letter_encoder import letters
 from support.messages import names_all, raises
 

@@ -17,8 +17,9 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 import pullquote
-from pullquote import Highlighter, _models, _native
-from pullquote._models import embedded_model
+from pullquote import Highlighter, _native
+from pullquote._models import choice
+from pullquote._models.choice import embedded_model
 from pullquote.errors import InvalidArgumentError, UsageWarning
 from support.messages import raises
 from support.server_process import ServerProcess
@@ -136,10 +137,10 @@ def test_driver_older_than_torch_is_warned_of(monkeypatch: pytest.MonkeyPatch) -
     problem = "NVIDIA's driver supports CUDA 12.2, but this torch needs CUDA 13.0: update the driver"
     encoder = SimpleNamespace(driver_problem=lambda: problem, cuda_device_count=lambda: 0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(_models, "find_torch_encoder", lambda: encoder)
+    monkeypatch.setattr(choice, "find_torch_encoder", lambda: encoder)
     monkeypatch.setattr(Path, "glob", lambda self, _: iter([self / "nvidia0"]))
     with pytest.warns(UsageWarning, match=r"CUDA 12\.2.*CUDA 13\.0"):
-        assert not _models._finds_cuda()
+        assert not choice._finds_cuda()
 
 
 def test_gelu_by_tanh_keeps_cosine(pieces: list[str], reference: NDArray[np.float32], tmp_path: Path) -> None:

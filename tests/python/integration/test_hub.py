@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import pullquote
-from pullquote import _cli, _hub_client, _models, errors
-from pullquote._hub import HubOptions, find
-from pullquote._hub_download import fetch
+from pullquote import _cli, errors
+from pullquote._models import choice, hub_client
+from pullquote._models.hub import HubOptions, find
+from pullquote._models.hub_download import fetch
 from pullquote.engine import Hosted
 from support.local_hub import LocalHub, Repository, local_hub, tiny_model
 from support.messages import names_all, raises
@@ -48,7 +49,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: Path) -> Iterator
     for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING", "TRANSFORMERS_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(_hub_client, "PAUSE", 0.01)
+    monkeypatch.setattr(hub_client, "PAUSE", 0.01)
     with local_hub() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         running.add(NAME, tiny, **OTHERS)
@@ -176,7 +177,7 @@ def test_token_stays_on_hub_that_redirects_to_itself(hub: LocalHub, monkeypatch:
         return answer(request, query)
 
     monkeypatch.setattr(hub, "_answer", moved)
-    client = _hub_client.HubClient(hub.url, TOKEN, Path())
+    client = hub_client.HubClient(hub.url, TOKEN, Path())
     commit, files = client.files("org/old", "main")
     assert commit == hub.repositories[NAME].commit
     assert "model.safetensors" in {file.path for file in files}
@@ -228,7 +229,7 @@ def test_busy_hub_is_asked_again(hub: LocalHub) -> None:
 
 @pytest.mark.usefixtures("own")
 def test_silent_storage_times_out(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_hub_client, "ATTEMPTS", 1)
+    monkeypatch.setattr(hub_client, "ATTEMPTS", 1)
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "1")
     hub.stall = 2.0
     with raises(errors.UnavailableError, NAME, "timed out"):
@@ -479,8 +480,8 @@ def test_bare_name_is_of_sentence_transformers(hub: LocalHub, tiny: Path) -> Non
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_embedded_model_has_a_name_without_network(hub: LocalHub, name: str) -> None:
     with highlighter(name) as made:
-        assert made.model == _models.embedded_model()
-        assert made.model_name == _models.EMBEDDED_NAME
+        assert made.model == choice.embedded_model()
+        assert made.model_name == choice.EMBEDDED_NAME
     assert hub.requests == []
     with raises(errors.ModelNotFoundError, "sentence-transformers/all-MiniLM-L6-v2", hub.url):
         highlighter(name, revision="v9")

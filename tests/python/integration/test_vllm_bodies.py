@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pullquote import errors
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from pullquote.engine import Hosted
 from pullquote.vllm._bodies import InvalidRequestError, error_response, kind_of, read_body
 from pullquote.vllm._settings import Settings

@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from pullquote import AsyncClient, Highlighter
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from pullquote.errors import InvalidArgumentError
 from support.fake_id_encoder import IdEncoder, vector
 from support.messages import raises

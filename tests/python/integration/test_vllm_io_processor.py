@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pullquote import Highlighter, errors
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from support.fake_id_encoder import IdEncoder, vector
 from support.messages import raises
 

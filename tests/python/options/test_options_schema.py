@@ -12,8 +12,8 @@ import pytest
 
 import pullquote
 from pullquote import AsyncHighlighter, Client, Highlighter, _cli, _native
-from pullquote._config import EngineConfig
-from pullquote._options import Options
+from pullquote._engine.config import EngineConfig
+from pullquote._request.options import Options
 
 SCHEMA: dict[str, dict[str, Any]] = json.loads(_native.options_schema())["properties"]
 TYPES = {"integer": int, "number": float, "boolean": bool, "null": None}

@@ -15,7 +15,7 @@ import pytest
 
 from pullquote import AsyncHighlighter, Highlighter, errors
 from pullquote._cli import main
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from pullquote.engine import DeviceState, Engine
 from support.faulty_encoder_abi import Fault, FaultyEncoder
 from support.messages import names_all, raises

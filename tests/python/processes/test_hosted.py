@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pullquote import Highlighter, Highlights, errors
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from pullquote.engine import Batch, Hosted, HostedCall, Planner
 from support.fake_id_encoder import IdEncoder, vector
 from support.messages import raises

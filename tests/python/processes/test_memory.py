@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pullquote import Highlighter, errors
-from pullquote._options import Options
+from pullquote._request.options import Options
 
 REQUESTS = 600
 # Leaked bytes for each request.

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from support.server_process import ServerProcess, metric, resident_bytes, running_server
 
 ASKED = {"query": "bread", "documents": ["Bread is baked. The moon is white."]}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
-from pullquote._models import embedded_model, find_torch_encoder
+from pullquote._models.choice import embedded_model, find_torch_encoder
 
 CAPSULE_NAME = b"pullquote.encoder"
 

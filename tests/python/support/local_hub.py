@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 
 # Files that the hub keeps elsewhere.
 LARGE = (".safetensors", ".bin", ".onnx", ".h5")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pullquote
-from pullquote._options import Pages
+from pullquote._request.options import Pages
 
 # What the adapters get from a retriever: two documents that answer `QUESTION`, one that does not, and an empty one.
 QUESTION = "How far away is the Moon?"

@@ -69,7 +69,7 @@ def test_encoder_function_gets_exact_windows() -> None:
 @pytest.mark.slow
 def test_sentence_transformer_as_encoder_matches_embedded_model(pages: dict[str, str]) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    from pullquote._models import embedded_model
+    from pullquote._models.choice import embedded_model
 
     model = sentence_transformers.SentenceTransformer(
         str(embedded_model()), device="cpu", model_kwargs={"dtype": "float32"}

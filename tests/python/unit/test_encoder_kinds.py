@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pullquote import Highlighter, errors
-from pullquote._models import embedded_model, find_torch_encoder
+from pullquote._models.choice import embedded_model, find_torch_encoder
 from pullquote.engine import Engine
 from support.faulty_encoder_abi import Fault, FaultyEncoder
 from support.messages import raises

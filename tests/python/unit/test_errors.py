@@ -17,7 +17,7 @@ import pytest
 import pullquote
 from pullquote import Client, Highlighter, _native, errors
 from pullquote._extras import needs_extra
-from pullquote._models import embedded_model
+from pullquote._models.choice import embedded_model
 from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
 from support.messages import raises
 

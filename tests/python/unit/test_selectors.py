@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pullquote import _selectors
-from pullquote._selectors import text_fragment, text_position_selector, text_quote_selector
+from pullquote._results import selectors
+from pullquote._results.selectors import text_fragment, text_position_selector, text_quote_selector
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from support.messages import raises
 from support.text_fragment_browser import ANY_LINE, BLANK_LINE, FragmentBrowser, parsed
@@ -305,7 +305,7 @@ def test_text_fragment_skips_invisible_characters(page: str, start: int, end: in
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 1), (0, 6), (6, 6), (-3, -1)])
 def test_selectors_refuse_spans_outside_page(name: str, start: int, end: int) -> None:
     with raises(InvalidArgumentError, start, end, 5):
-        getattr(_selectors, name)("a pag", start, end)
+        getattr(selectors, name)("a pag", start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 3), (1, 4), (1, 2)])
@@ -378,4 +378,4 @@ def test_text_position_selector_counts_code_points() -> None:
 
 
 def test_docstring_examples_run() -> None:
-    assert doctest.testmod(_selectors) == (0, 3)
+    assert doctest.testmod(selectors) == (0, 3)

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TEXT_MODEL: &str = include_str!("../../../../python/pullquote/_text_model/tokenizer.json");
+    const TEXT_MODEL: &str = include_str!("../../../../python/pullquote/_models/text_model/tokenizer.json");
 
     fn read(json: &str) -> (Tokenizer, Option<ByteTable>) {
         let tokenizer = Tokenizer::from_bytes(json).unwrap();

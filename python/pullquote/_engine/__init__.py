@@ -1,0 +1,1 @@
+"""Classes over the engine: their arguments, calls, awaited calls and hosted calls."""

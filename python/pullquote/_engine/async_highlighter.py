@@ -1,0 +1,152 @@
+"""The `AsyncHighlighter`: a highlighter's calls, awaitable."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from types import TracebackType
+from typing import Literal, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullquote._engine.config import EngineConfig
+from pullquote._engine.event_loop import EventLoopCalls, ReplyTo
+from pullquote._engine.handle import EngineStatus
+from pullquote._engine.highlighter import Highlighter
+from pullquote._native import Embeddings, PendingCall
+from pullquote._native import Highlighter as NativeHighlighter
+from pullquote._request.options import (
+    Options,
+    Pages,
+    Unit,
+    check_request,
+    check_texts,
+    warn_of_truncation,
+)
+from pullquote._request.signatures import configured_by
+from pullquote._results.highlights import Highlights
+from pullquote.errors import InvalidArgumentError
+
+__all__ = ["AsyncHighlighter"]
+
+# Enough calls to fill the batches of many devices.
+MAX_CONCURRENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncConfig(EngineConfig):
+    """The arguments of `Highlighter`, and those of `AsyncHighlighter` alone."""
+
+    _: KW_ONLY
+    max_concurrent: int = MAX_CONCURRENT
+
+
+class AsyncHighlighter(EngineStatus):
+    """A `Highlighter` for event loops: the same arguments, options, answers and errors, awaitable.
+
+    A call has no thread of its own: the highlighter's `threads` do its text work. Cancelling the task, or `asyncio.timeout`,
+    stops the work. Each loop has at most `max_concurrent` calls in progress; further calls wait and cost nothing, so
+    thousands may start at once. Works with asyncio, uvloop and notebooks, with several loops in turn or in several threads.
+
+    Loading a model takes about a second: do it before the loop runs. `sharing` wraps an existing `Highlighter`.
+
+    >>> async def main():  # doctest: +SKIP
+    ...     async with AsyncHighlighter() as highlighter:
+    ...         found = await highlighter.highlights("How far is the moon?", [page])
+    ...         print(found[0][0].text)
+    """
+
+    _native: NativeHighlighter
+
+    @configured_by(AsyncConfig)
+    def __init__(self, config: AsyncConfig) -> None:
+        """Load the model, as `Highlighter` does."""
+        _check_concurrent(config.max_concurrent)
+        arguments = {each.name: getattr(config, each.name) for each in fields(EngineConfig)}
+        self._share(Highlighter(**arguments), config.max_concurrent)
+
+    @classmethod
+    def sharing(cls, highlighter: Highlighter, *, max_concurrent: int = MAX_CONCURRENT) -> AsyncHighlighter:
+        """Wrap an existing highlighter; closing either closes both."""
+        _check_concurrent(max_concurrent)
+        shared = cls.__new__(cls)
+        shared._share(highlighter, max_concurrent)
+        return shared
+
+    def _share(self, highlighter: Highlighter, max_concurrent: int) -> None:
+        self._highlighter, self._native = highlighter, highlighter._native
+        self.max_concurrent = max_concurrent
+        self._calls = EventLoopCalls(max_concurrent)
+
+    async def highlights(self, query: str | Sequence[str], texts: Pages, **options: Unpack[Options]) -> Highlights:
+        """Find the passages of pages that answer a query: see `Highlighter.highlights`."""
+        request = check_request(query, texts, options)
+
+        def start(reply_to: ReplyTo, remaining: float | None) -> PendingCall:
+            request.options["timeout"] = remaining
+            return self._native.start_highlights(request, reply_to)
+
+        return Highlights(request, await self._calls.run(start, request.options.get("timeout")))
+
+    async def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        role: Literal["query", "passage"] = "passage",
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> NDArray[np.float32]:
+        """Turn texts into vectors: see `Highlighter.embed`."""
+        texts = check_texts(texts, role)
+        embeddings: Embeddings = await self._calls.run(
+            lambda reply_to, remaining: self._native.start_embed(texts, role == "query", remaining, priority, reply_to),
+            timeout,
+        )
+        if embeddings.truncated:
+            warn_of_truncation(embeddings.truncated, len(texts), self.max_tokens)
+        return embeddings.vectors
+
+    async def parse_pieces(
+        self,
+        text: str,
+        highlight_length: int = 3,
+        step_size: int = 1,
+        unit: Unit = "sentence",
+        *,
+        allow_gaps: bool = False,
+    ) -> NDArray[np.int64]:
+        """Cut a text into sliding windows: see `Highlighter.parse_pieces`."""
+        spans: NDArray[np.int64] = await self._calls.run(
+            lambda reply_to, _: self._native.start_parse_pieces(
+                text, highlight_length, step_size, unit, allow_gaps, reply_to
+            )
+        )
+        return spans
+
+    async def close(self) -> None:
+        """Stop the devices; calls in flight and later ones raise `ClosedError`. May be called twice."""
+        # It waits for running batches, so not on the loop's thread.
+        await asyncio.to_thread(self._highlighter.close)
+
+    async def __aenter__(self) -> AsyncHighlighter:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._highlighter)[1:]}"
+
+
+def _check_concurrent(max_concurrent: int) -> None:
+    if not isinstance(max_concurrent, int) or max_concurrent < 1:
+        message = f"max_concurrent must be at least 1, not {max_concurrent!r}"
+        raise InvalidArgumentError(message)
+
+
+AsyncHighlighter.highlights.__signature__ = inspect.signature(Highlighter.highlights)  # type: ignore[attr-defined]

@@ -1,0 +1,157 @@
+"""The base of the classes with an engine: its construction, status and end.
+
+An engine that is still open when the interpreter ends is closed there, so that its threads leave Python in time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self, cast
+
+from pullquote._engine.config import EngineConfig
+from pullquote._engine.trace import TraceFile
+from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
+from pullquote._native import EngineHandle as NativeHandle
+from pullquote._request.signatures import configured_by
+
+__all__ = ["EngineHandle", "EngineStatus", "Prompts"]
+
+# Seconds that the interpreter waits at its end for running functions of encoders.
+EXIT_TIMEOUT = 1.5
+
+
+class Prompts(NamedTuple):
+    """Text prepended to queries and passages, and its source: the model's files, pullquote's table of models, or the caller."""
+
+    query: str
+    passage: str
+    source: str
+
+
+class EngineStatus:
+    """The status of an engine."""
+
+    _native: NativeHandle
+
+    @property
+    def dimension(self) -> int:
+        """Values in a vector."""
+        return self._native.dimension
+
+    @property
+    def max_tokens(self) -> int:
+        """The model's limit for one window, in tokens, special tokens included."""
+        return self._native.max_tokens
+
+    @property
+    def dtype(self) -> str:
+        """The number type that the model computes in, for example ``float16``."""
+        return self._native.dtype
+
+    @property
+    def backend(self) -> str:
+        """The CPU's instruction set, ``torch``, or ``python`` or ``host`` for a custom encoder."""
+        return self._native.backend
+
+    @property
+    def prompts(self) -> Prompts:
+        """The text before queries and passages, and its source."""
+        return Prompts(*self._native.prompts)
+
+    @property
+    def devices(self) -> list[str]:
+        """Names of the devices, for example ``["cuda:0"]``."""
+        return self._native.devices
+
+    @property
+    def device_states(self) -> list[DeviceState]:
+        """The current state of each device."""
+        return self._native.device_states
+
+    @property
+    def stages(self) -> dict[str, StageTime]:
+        """Total time of each stage so far.
+
+        Of calls: ``cut``, ``tokenize``, ``wait`` (for vectors) and ``choose``. Of batches: ``queue`` (until a batch has the
+        first row of a call), ``copy_in``, ``launch`` (of a GPU's kernels), ``device_queue`` (after other batches of the device),
+        ``compute`` and ``copy_out``.
+        """
+        return self._native.stages
+
+    @property
+    def cache(self) -> CacheState:
+        """Size of the cache, and its hits and misses of pages."""
+        return self._native.cache
+
+    def clear_cache(self) -> None:
+        """Drop all cached pages, their vectors, and those of queries."""
+        self._native.clear_cache()
+
+
+_open: weakref.WeakSet[EngineHandle] = weakref.WeakSet()
+
+
+class EngineHandle(EngineStatus, ABC):
+    """An engine of this process, and a context manager that closes it."""
+
+    model: Path
+    model_name: str
+    _trace: TraceFile | None = None
+    _is_closed = False
+    # Whether the encoder does the normalization at the model's end.
+    _normalizes = True
+
+    @configured_by(EngineConfig)
+    def __init__(self, config: EngineConfig) -> None:
+        """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
+        loaded, name = config.load(normalizes=self._normalizes)
+        if loaded.trace is not None:
+            self._trace = TraceFile(loaded.trace)
+        self._open(loaded, name)
+
+    def _open(self, config: EngineConfig, name: str) -> None:
+        self._native = self._make_native(config)
+        self.model, self.model_name = cast(Path, config.model), name
+        _open.add(self)
+
+    @abstractmethod
+    def _make_native(self, config: EngineConfig) -> NativeHandle: ...
+
+    def close(self) -> None:
+        """Stop the devices; calls in flight and later ones raise `ClosedError`. May be called twice."""
+        self._is_closed = True
+        self._native.close()
+        if self._trace is not None:
+            self._trace.write(self._native)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        place = f"{', '.join(self.devices)} ({self.backend}) in {self.dtype}"
+        query, passage, source = self.prompts
+        prompts = f", prompts {query!r} and {passage!r} from {source}" if query or passage else ""
+        closed = ", closed" if self._is_closed else ""
+        return f"<{type(self).__name__} {self.model_name!r} on {place}{prompts}{closed}>"
+
+
+@atexit.register
+def _close_all() -> None:
+    for handle in list(_open):
+        handle.close()
+    # Before Python 3.14, a thread that takes the interpreter's lock after its end aborts the process.
+    wait_for_threads(EXIT_TIMEOUT)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_threads)

@@ -1,0 +1,345 @@
+"""The `Highlighter`, the shared one of `highlights()`, and `parse_pieces`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullquote import _native
+from pullquote._engine.call_progress import call_progress
+from pullquote._engine.config import EngineConfig
+from pullquote._engine.handle import EngineHandle
+from pullquote._native import Highlighter as NativeHighlighter
+from pullquote._request.options import (
+    Dedupe,
+    Effort,
+    Format,
+    Options,
+    Order,
+    Pages,
+    Pairing,
+    Unit,
+    check_request,
+    check_texts,
+    warn_of_truncation,
+)
+from pullquote._request.signatures import checked, signed_as
+from pullquote._results.highlights import Highlights
+from pullquote.arrow import ArrowTable, HighlightTable, column_names, table_options
+
+__all__ = ["Highlighter", "highlights", "parse_pieces", "shared_highlighter"]
+
+
+@checked
+def parse_pieces(
+    text: str,
+    highlight_length: int = 3,
+    step_size: int = 1,
+    unit: Literal["sentence", "word"] = "sentence",
+    *,
+    allow_gaps: bool = False,
+) -> NDArray[np.int64]:
+    """Cut a text into sliding windows. Needs no model; for ``unit="token"`` call `Highlighter.parse_pieces`.
+
+    A window starts every `step_size` units and spans `highlight_length` units. The last window ends at the text's end. Together
+    the windows cover all text except white space.
+
+    Returns int64 ``[n, 2]``: start and end of each window in characters, so a window is ``text[start:end]``.
+
+    Raises `InvalidArgumentError` for an unknown unit, a length or step below 1, and a step larger than the length (which skips
+    text) without `allow_gaps`; `InvalidTypeError` if `text` is not a string; `InvalidTextError` if it has a lone surrogate.
+
+    >>> parse_pieces("One. Two. Three.", 2, 1).tolist()
+    [[0, 9], [5, 16]]
+    """
+    return _native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
+
+
+class Highlighter(EngineHandle):
+    """A model on its devices, for many threads at once.
+
+    Calls of different threads share batches, and each call gets its own answer. Calls release Python's lock while they work. Use
+    it as a context manager, or call `close`, to free its memory.
+
+    - `model`: name of a model of the Hugging Face Hub, for example ``"BAAI/bge-small-en-v1.5"``, or the directory of one (BERT,
+      RoBERTa, MPNet, DistilBERT, ModernBERT, Nomic, GTE, Jina v2, Qwen3, Gemma 3, static embeddings, or a TorchScript module);
+      an existing path wins. Without an owner, a name is one of ``sentence-transformers``. The cache that all programs share is
+      read first; what it lacks is downloaded. `None` is the embedded all-MiniLM-L6-v2, which its name means too where it is
+      installed and no `revision` is given.
+    - `devices`: ``"auto"`` (every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU), ``"cpu"``, or a
+      list such as ``["cuda:0", "cuda:1"]``. ``["cpu:0", "cpu:1"]`` are logical devices that share the cores.
+    - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"``. ``"auto"`` is float16 on CUDA. On
+      a CPU with AVX2 it is int8 for the embedded model. Else it is bfloat16 if the processor has instructions for it, or float32.
+      int8 is for CPUs only, and the fastest there. Cosine of its vectors with float32's over 3,027 windows: at least 0.995
+      (bfloat16: 0.9998).
+    - `threads`: maximum threads for text, and as many for a CPU device. `None` is one for each core that this process may use (by
+      affinity and control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` starts no threads: calling threads encode
+      while they wait, so calls use as many cores as the host has threads in calls. One of them at a time calls a Python encoder.
+    - `cores`: numbers of the cores that these threads run on; `None` inherits the caller's affinity.
+    - `cache_bytes`: maximum bytes of the cache. It holds parsed pages and their vectors, so that another query on them encodes
+      only itself, and vectors of queries. It evicts what was used least recently. 0 disables it.
+    - `encoder`: ``"torch"`` computes the model with libtorch, on CPUs too. Or a custom encoder:
+
+      - instead of a model, a function from a list of strings to float32 ``[n, dimension]``, or an object with such a method
+        ``encode`` (a sentence-transformers model, for example). One thread calls it, with the texts of all waiting callers.
+        Its tokens are bytes of UTF-8. An ``async`` function runs in an event loop of its own.
+      - with the `model` whose tokenizer it needs, an object with a method ``encode_ids(ids, lengths)``: int32 ids of all rows,
+        concatenated without padding, and the length of each row; or an object whose ``__pullquote_encoder__()`` returns a
+        ``pullquote.encoder`` capsule.
+    - `max_batch_tokens`, `max_batch_size`: maximum tokens and texts of a batch. `None` is the device's default, and 64 texts for
+      a custom encoder. `batch_timeout`: seconds that texts wait for others when they do not fill a batch. With 0, the
+      default, batches grow only while the devices are busy.
+    - `depth`: batches in flight on each device. `None` is 2 on CUDA, one more than its threads on a CPU, and with
+      ``threads="caller"`` the number of waiting callers, at most one for each core.
+    - `device_timeout`: seconds without a finished batch after which other devices take over a device's batches. It gets new ones
+      after it has finished those. `None` is 10. A single device has no timeout.
+    - `cuda_graphs`: ``"auto"`` records the kernels of frequent shapes of batches on CUDA devices and queues each batch's by one
+      call, where rows are not padded; after an error a device continues without (`device_states`). Not yet run on a GPU.
+    - `truncate_dim`: cut vectors to their first values, and scale them to unit length.
+    - `query_prompt`, `passage_prompt`: text before queries and passages instead of the model's; `prompt_name`: the name of the
+      query's prompt in the model's files. `prompts` has what is used, and its source.
+    - `profile`: make CUDA devices wait after each stage, so that `stages` separates them. Slower.
+    - `trace`: file for a trace of every stage of every call and batch, written by `close` in Chrome's format. Open it at
+      https://ui.perfetto.dev.
+    - `revision`: branch, tag or commit of a named model; `None` is ``main``. A branch stays at the commit that the cache has:
+      ``pullquote models get NAME`` fetches the newest. `token`: for private and gated models; `None` is ``HF_TOKEN`` or the token
+      that ``hf auth login`` stored. It is sent to no other host than the hub's. `cache_dir`: folder of the cache; `None` is
+      ``HF_HUB_CACHE``, or ``hub`` in ``HF_HOME``. `local_files_only`: never use the network, as with ``HF_HUB_OFFLINE=1``.
+
+    The device that would finish first gets the next batch. A failing device is paused with increasing back-off, and others retry
+    its batches; `device_states` reports that. Batches shrink when memory is short.
+
+    Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`;
+    for downloads also `UnauthorizedError` (gated models, bad tokens), `UnavailableError` (no network) and `BadAnswerError`.
+    After a fork, calls in the child raise `ForkedError`: make a new highlighter there.
+    """
+
+    _native: NativeHighlighter
+
+    def _make_native(self, config: EngineConfig) -> NativeHighlighter:
+        return NativeHighlighter(config)
+
+    @checked
+    def highlights(
+        self,
+        query: str | Sequence[str],
+        texts: Pages,
+        *,
+        highlight_length: int = 3,
+        step_size: int = 1,
+        unit: Unit = "sentence",
+        format: Format = "auto",  # noqa: A002 - the field's word
+        titles: Iterable[str | None] | None = None,
+        ids: Iterable[Any] | None = None,
+        pairing: Pairing = "auto",
+        fuse: bool = False,
+        top_k: int | None = None,
+        max_chars: int | None = None,
+        max_tokens: int | None = None,
+        max_total_chars: int | None = None,
+        max_total_tokens: int | None = None,
+        max_total_highlights: int | None = None,
+        min_score: float | Literal["auto"] | None = None,
+        order: Order = "score",
+        dedupe: Dedupe = "auto",
+        context: int = 0,
+        explain: bool = False,
+        allow_gaps: bool = False,
+        expand: bool = True,
+        lexical_weight: float | Literal["auto"] = "auto",
+        effort: Effort = "auto",
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> Highlights:
+        """Find the passages of pages that answer a query.
+
+        pullquote cuts each page into sentences and windows of sentences. It scores windows by meaning (cosine of vectors) and by
+        words (BM25), and sentences and paragraphs by their share of the query's words. A passage is the run of highest
+        relevance around a page's best sentence. Passages do not overlap. A heading stays with the text after it; list items,
+        tables and code blocks stay whole. An empty page has no highlights.
+
+        The question:
+
+        - `query`: one query for all pages, or a list of queries.
+        - `texts`: the pages: texts, pairs of an id and a text, or a mapping from ids to texts. `ids`: an id for each page, of
+          any type, instead. `Highlight.id` has its page's. `titles`: a title or `None` for each page. When pages compete,
+          the title's relevance is added to every passage of its page.
+        - `pairing`: ``"all"`` asks each query of every page, encodes pages once, and returns query `q` on page `p` as
+          ``result[q, p]``; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"all"``, and an error for several queries
+          with several pages, because equal numbers of both may be a coincidence.
+        - `fuse`: one answer to all queries: a sentence counts for the query that it answers best.
+        - `lexical_weight`: weight of words, from 0.0 (cosine only) to 1.0 (words only). ``"auto"`` is 0.5, higher if the model's
+          tokenizer does not know the page's script, and lower if the pages contain few of the query's words.
+        - `effort`: which windows to encode. ``"full"``: all. ``"auto"``: windows that match words of the query, a small sample,
+          and every window that could still be better than those; all windows of a page if that is more than half of it (for
+          example because it is in another language). ``"fast"``: the same, but at most 64 additional windows for each page,
+          and for one page of many only windows that could be among the best of all. `Highlights.windows_scored` counts them.
+          ``"instant"``: none, for text that comes faster than it can be encoded: passages come from words and from vectors of
+          single tokens, which the first such call makes from the model and keeps in its folder. Their scores are estimates.
+
+        The answer:
+
+        - `top_k`: maximum highlights for each page. 3 without another limit.
+        - `max_chars`, `max_tokens`: maximum characters or model tokens of all highlights of a page. A budget without `top_k`
+          selects the best sentences that fit, and joins neighbours.
+        - `max_total_chars`, `max_total_tokens`: the same over all pages. The most relevant passages get the budget.
+        - `max_total_highlights`: maximum highlights of all pages together: the best ones.
+        - `min_score`: minimum score of a highlight, from 0 to 1, or ``"auto"``, which leaves out what hardly answers the query
+          and keeps 95 % of the answers. A page may then have none.
+        - `dedupe`: drop passages that repeat a better one of the same ``"page"`` or of the whole ``"answer"``; ``"none"`` keeps
+          all. ``"auto"`` is ``"answer"`` if pages share a limit, else ``"page"``.
+        - `order`: ``"score"``, best first, or ``"position"``, as in the page. Ties are in order of position.
+        - `context`: number of sentences before and after each highlight to return as `before` and `after`.
+        - `explain`: return the matched words as `matches`.
+
+        The pages:
+
+        - `format`: ``"auto"`` detects it for each page, and `Highlights.formats` has what it took. ``"text"``; ``"markdown"``
+          (offsets are those of the source); ``"html"`` (reads the text that a browser shows; offsets are those of that text,
+          ``result.texts[i]``, and `source_start` and `source_end` those of the source).
+        - `highlight_length`, `step_size`: length and step of windows, in units; `unit`: ``"sentence"``, ``"word"`` or
+          ``"token"``. A passage spans at most ``2 * highlight_length - 1`` units, except blocks that stay whole.
+        - `expand`: `False` returns the best windows as they were cut, without ranking sentences. Units other than sentences
+          always do.
+        - `allow_gaps`: allow a step larger than the length, which skips text.
+        - `timeout`: seconds until the call stops with `DeadlineExceededError`.
+        - `priority`: lower goes first, as in vLLM. One batch in eight goes to the call that has waited longest.
+
+        Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
+
+        Raises `InvalidArgumentError`, `InvalidTypeError` and `InvalidTextError` for bad arguments, `EncoderError` if the model
+        fails, `OutOfMemoryError` if no device has memory for one of the windows, `DeadlineExceededError`, `ClosedError`, and
+        `ForkedError`. Ctrl-C stops the work; the highlighter stays usable.
+        """
+        arguments = locals()
+        request = check_request(query, texts, {name: arguments[name] for name in Options.__annotations__})
+        with call_progress() as report:
+            return Highlights(request, self._native.highlights(request, report))
+
+    def highlights_arrow(
+        self,
+        table: ArrowTable,
+        text: str = "text",
+        query: str | Sequence[str] = "query",
+        id: str | None = None,  # noqa: A002 - the field's word
+        title: str | None = None,
+        **options: Unpack[Options],
+    ) -> HighlightTable:
+        """Find the passages of the rows of a table in Arrow's format, without making Python strings of pages.
+
+        Each row is a page with its query, and has the answer of ``highlights(query, [text])``: rows do not affect each other's
+        scores, and chunks do not matter. Many rows are in progress at a time.
+
+        - `table`: an object with Arrow's PyCapsule interface: a table, batch or stream of pyarrow, polars, duckdb, daft and
+          others. Its buffers are read without a copy. Of a stream, up to 8,192 rows or 16 MiB of text are in memory at a
+          time, and all answers.
+        - `text`: column of the pages: string, large_string, string_view, or a dictionary of these.
+        - `query`: column of the queries. Or a list of queries for every row: then the answer has a row for each page and query,
+          in the order of the pages, and each page is parsed once.
+        - `id`: column that identifies rows, of any type. Without it, rows are numbered from 0.
+        - `title`: column of titles. A row whose query is null uses its title as the query. (In `highlights`, titles distinguish
+          pages that compete; rows of a table do not.)
+        - `options`: those of `highlights` except `pairing`, `fuse` and `titles`; `timeout` is for the whole table.
+
+        Returns a `HighlightTable` with a row for each query and page, in their order. A row that fails (its text is null, not
+        UTF-8 or too long; its query is null or empty; the model fails on it) has an error there, and other rows continue.
+
+        Raises `InvalidTypeError` if `table` is not a table or a column has no strings, `InvalidArgumentError` for a missing
+        column, a bad option, or a producer that fails; `DeadlineExceededError`, `ClosedError` and `ForkedError`.
+
+        >>> import pyarrow  # doctest: +SKIP
+        >>> table = pyarrow.table({"text": [page], "query": ["How far is the moon?"]})  # doctest: +SKIP
+        >>> pyarrow.table(highlighter.highlights_arrow(table, top_k=1)).to_pylist()  # doctest: +SKIP
+        """
+        names = column_names(text, query, id, title)
+        return HighlightTable(self._native.highlights_arrow(table, names, table_options(options)))
+
+    @checked
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        role: Literal["query", "passage"] = "passage",
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> NDArray[np.float32]:
+        """Turn texts into vectors, as sentence-transformers' ``encode`` does with the same model.
+
+        `role` selects the model's prompt for the texts. `timeout`, `priority` and errors are as in `highlights`.
+
+        Returns float32 ``[n, dimension]``, pooled and normalized as the model's files specify. Texts longer than the model allows
+        are cut at its limit, with a `TruncationWarning`.
+        """
+        texts = check_texts(texts, role)
+        embeddings = self._native.embed(texts, role == "query", timeout, priority)
+        if embeddings.truncated:
+            warn_of_truncation(embeddings.truncated, len(texts), self.max_tokens)
+        return embeddings.vectors
+
+    @checked
+    def parse_pieces(
+        self,
+        text: str,
+        highlight_length: int = 3,
+        step_size: int = 1,
+        unit: Unit = "sentence",
+        *,
+        allow_gaps: bool = False,
+    ) -> NDArray[np.int64]:
+        """Cut a text into sliding windows, as `pullquote.parse_pieces` does; ``unit="token"`` counts the model's tokens."""
+        return self._native.parse_pieces(text, highlight_length, step_size, unit, allow_gaps)
+
+
+# By model, revision and cache.
+_shared: dict[tuple[str | Path | None, ...], Highlighter] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_highlighter(model: str | Path | None = None, **hub: Any) -> Highlighter:
+    """The highlighter of a model that `highlights` uses, made on first use."""
+    key = (model, hub.get("revision"), hub.get("cache_dir"))
+    if (highlighter := _shared.get(key)) is None:
+        with _shared_lock:
+            if (highlighter := _shared.get(key)) is None:
+                highlighter = _shared[key] = Highlighter(model, **hub)
+    return highlighter
+
+
+@checked
+@signed_as(Highlighter.highlights, described_from="The question:")
+def highlights(
+    query: str | Sequence[str],
+    texts: Pages,
+    *,
+    model: str | Path | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    **options: Unpack[Options],
+) -> Highlights:
+    """Find the passages of pages that answer a query, on the default devices.
+
+    The first call with a model loads it, and keeps it for later calls. `model` to `local_files_only` are those of `Highlighter`:
+    the default is the embedded model.
+    """
+    highlighter = shared_highlighter(
+        model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+    )
+    return highlighter.highlights(query, texts, **options)
+
+
+def _forget_shared() -> None:
+    """A fork's child has none of the threads of shared highlighters, so it makes its own."""
+    global _shared, _shared_lock
+    _shared, _shared_lock = {}, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_shared)

@@ -1,0 +1,160 @@
+"""Finding a model, and loading the encoder that computes it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from pathlib import Path
+from types import ModuleType
+
+from pullquote import _native
+from pullquote._models.hub import HubOptions, find, hub_name
+from pullquote._request.options import warn
+from pullquote.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    ModelNotFoundError,
+    NoEncoderError,
+    UsageWarning,
+)
+
+__all__ = [
+    "EMBEDDED_NAME",
+    "EMBEDDED_PACKAGE",
+    "INSTALL",
+    "INSTALL_TORCH",
+    "embedded_model",
+    "find_model",
+    "find_torch_encoder",
+    "load_encoder",
+    "model_directory",
+]
+
+EMBEDDED_NAME = "all-MiniLM-L6-v2"
+EMBEDDED_HUB_NAME = f"sentence-transformers/{EMBEDDED_NAME}"
+EMBEDDED_PACKAGE = "pullquote-minilm"
+EMBEDDED_MODULE = "pullquote_minilm"
+INSTALL = f"pip install {EMBEDDED_PACKAGE}"
+INSTALL_TORCH = 'pip install "pullquote[torch]"'
+# Weights for the CPU encoder, and the TorchScript module that needs libtorch.
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+MODULE = "model.pt"
+
+
+def embedded_model() -> Path:
+    """The directory of all-MiniLM-L6-v2, the model of the package ``pullquote-minilm``.
+
+    Raises `ModelNotFoundError` if that is not installed.
+    """
+    package = importlib.util.find_spec(EMBEDDED_MODULE)
+    for location in (package.submodule_search_locations or []) if package else []:
+        return Path(location) / "model"
+    message = f"no model was named, and the embedded model is not installed; name one, or run: {INSTALL}"
+    raise ModelNotFoundError(message)
+
+
+def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weights: bool = True) -> tuple[Path, str]:
+    """The directory and the name of a model: a directory, a name of the Hugging Face Hub, or the embedded model for `None`.
+
+    A model of the hub is downloaded if its cache lacks it; without `weights`, only its small files.
+    Raises `InvalidTypeError`, `InvalidArgumentError`, and the errors of `hub.find`.
+    """
+    hub = hub or HubOptions()
+    if model is not None and not isinstance(model, (str, Path)):
+        message = f"model must be the path of a directory or a name such as BAAI/bge-small-en-v1.5, not {type(model).__name__}"
+        raise InvalidTypeError(message)
+    if model == "":
+        message = "model is empty; name one, such as BAAI/bge-small-en-v1.5, or leave it out for the embedded model"
+        raise InvalidArgumentError(message)
+    name = hub_name(model) if isinstance(model, str) else None
+    if name is not None and (
+        hub.revision is not None
+        or name.lower() != EMBEDDED_HUB_NAME.lower()
+        or importlib.util.find_spec(EMBEDDED_MODULE) is None
+    ):
+        return find(name, hub, weights=weights), name
+    if hub.revision is not None:
+        message = (
+            f"revision {hub.revision!r} is for a model of the Hugging Face Hub; {model or EMBEDDED_NAME} is a directory"
+        )
+        raise InvalidArgumentError(message)
+    if model is None or name is not None:
+        return embedded_model(), EMBEDDED_NAME
+    directory = Path(model).expanduser()
+    return directory, directory.resolve().name
+
+
+def model_directory(model: str | Path | None) -> Path:
+    """The directory of a model, as `find_model` finds it."""
+    return find_model(model)[0]
+
+
+def load_encoder(
+    directory: Path,
+    devices: list[str],
+    dtype: str,
+    threads: int,
+    *,
+    torch: bool,
+    truncate_dim: int | None = None,
+    normalizes: bool = True,
+    cuda_graphs: bool = False,
+) -> object:
+    """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
+
+    ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Without `normalizes`, the
+    vectors are those before the normalization at the model's end. `cuda_graphs` is for CUDA devices.
+
+    Returns an encoder for `_native`.
+
+    Raises `NoEncoderError` if libtorch is needed and not installed, `TorchVersionError` if ``pullquote-torch`` was built for
+    another torch, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`.
+    """
+    has_cuda = any(isinstance(name, str) and name.partition(":")[0] == "cuda" for name in devices)
+    is_module = (directory / MODULE).exists() and not any((directory / name).exists() for name in WEIGHTS)
+    if torch or has_cuda or is_module or (devices == ["auto"] and _finds_cuda()):
+        return find_torch_encoder().load(
+            str(directory),
+            devices,
+            dtype,
+            threads,
+            truncate_dim=truncate_dim,
+            normalizes=normalizes,
+            cuda_graphs=cuda_graphs,
+        )
+    return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes)
+
+
+def find_torch_encoder() -> ModuleType:
+    """Import ``pullquote_torch``, and with it torch.
+
+    Raises `NoEncoderError` if it is not installed, `TorchVersionError` if it was built for another torch.
+    """
+    try:
+        return importlib.import_module("pullquote_torch")
+    except ModuleNotFoundError as error:
+        if error.name not in {"pullquote_torch", "torch"}:
+            raise
+        message = (
+            'CUDA devices, TorchScript modules and encoder="torch" need libtorch, '
+            f"but there is no module named {error.name!r}; run: {INSTALL_TORCH}"
+        )
+        raise NoEncoderError(message) from None
+
+
+def _finds_cuda() -> bool:
+    """Whether ``pullquote-torch`` is installed and finds a CUDA device. Imports torch only if NVIDIA's driver shows a GPU.
+
+    Issues a `UsageWarning` if the driver is too old for torch.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+        return False
+    if not any(Path("/dev").glob("nvidia[0-9]*")) and not Path("/dev/dxg").exists():
+        return False
+    if importlib.util.find_spec("pullquote_torch") is None:
+        return False
+    encoder = find_torch_encoder()
+    if problem := encoder.driver_problem():
+        warn(f"{problem}; the CPU computes the model until then", UsageWarning)
+    return bool(encoder.cuda_device_count())

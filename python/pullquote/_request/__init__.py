@@ -1,0 +1,1 @@
+"""A call: its options, its checked request, and the signatures that its functions share."""

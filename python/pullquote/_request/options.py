@@ -1,0 +1,225 @@
+"""The options of a call, and its checked request."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+
+from pullquote._request.signatures import did_you_mean, what_was_meant
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
+
+__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pages", "Pairing", "Unit"]
+
+Unit = Literal["sentence", "word", "token"]
+Order = Literal["score", "position"]
+Dedupe = Literal["auto", "page", "answer", "none"]
+Pairing = Literal["auto", "each", "all"]
+Format = Literal["text", "markdown", "html", "auto"]
+Effort = Literal["full", "fast", "auto", "instant"]
+
+# Pages of a call: texts, pairs of an id and a text, or a mapping from ids to texts.
+Pages: TypeAlias = Iterable[str] | Iterable[tuple[Any, str]] | Mapping[Any, str]
+
+# A query of more characters is probably a page.
+LONG_QUERY = 1000
+# Default seconds of a client's request.
+SERVER_TIMEOUT = 60.0
+
+
+class Options(TypedDict, total=False):
+    """The options of a call as keywords; `Highlighter.highlights` documents them."""
+
+    highlight_length: int
+    step_size: int
+    unit: Unit
+    format: Format
+    titles: Iterable[str | None] | None
+    ids: Iterable[Any] | None
+    pairing: Pairing
+    fuse: bool
+    top_k: int | None
+    max_chars: int | None
+    max_tokens: int | None
+    max_total_chars: int | None
+    max_total_tokens: int | None
+    max_total_highlights: int | None
+    min_score: float | Literal["auto"] | None
+    order: Order
+    dedupe: Dedupe
+    context: int
+    explain: bool
+    allow_gaps: bool
+    expand: bool
+    lexical_weight: float | Literal["auto"]
+    effort: Effort
+    timeout: float | None
+    priority: int
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A checked call of `highlights`, as `_native` takes it."""
+
+    query: str | list[str]
+    texts: list[str]
+    titles: list[str | None] | None
+    options: dict[str, Any]
+    ids: list[Any] | None = None
+
+    @property
+    def queries(self) -> list[str]:
+        """The queries as a list."""
+        return [self.query] if isinstance(self.query, str) else self.query
+
+
+def check_request(
+    query: str | Sequence[str], texts: Pages, options: Mapping[str, Any], *, are_names: bool = False
+) -> Request:
+    """Check a call's texts, or their names on a server. `_native` checks the other options, and has their defaults."""
+    if isinstance(texts, str):
+        swapped = not isinstance(query, str)
+        advice = "query comes first: highlights(query, texts)" if swapped else "pass [text] for one page"
+        message = f"texts must be a list of pages, not one str; {advice}"
+        raise InvalidTypeError(message)
+    if not isinstance(query, (str, Iterable)):
+        message = f"query must be a string or a list of strings, not {type(query).__name__}"
+        raise InvalidTypeError(message)
+    queries = query if isinstance(query, str) else to_list(query, "query")
+    pages, ids = read_pages(texts, options.get("ids"))
+    if not pages:
+        message = "texts is empty; pass at least one page"
+        raise InvalidArgumentError(message)
+    if isinstance(queries, list) and not queries:
+        message = "query is an empty list; pass one query, or a list with at least one"
+        raise InvalidArgumentError(message)
+    native = {name: value for name, value in options.items() if name not in {"titles", "ids"}}
+    if unknown := native.keys() - Options.__annotations__.keys():
+        name = min(unknown)
+        message = f"there is no option {name!r}{what_was_meant(name, ['query', 'texts', *Options.__annotations__])}"
+        raise InvalidTypeError(message)
+    if native.get("format") in {"pdf", "docx", "epub"}:
+        message = (
+            f"format={native['format']!r} is of a file; pass the text and the format of pullquote.documents.read(path)"
+        )
+        raise InvalidArgumentError(message)
+    titles = options.get("titles")
+    request = Request(queries, pages, None if titles is None else to_list(titles, "titles"), native, ids)
+    if not are_names:
+        _warn_of_long_queries(request)
+    return request
+
+
+def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str], list[Any] | None]:
+    """The texts of pages, and their ids if there are any: `ids`, the keys of a mapping, or the first of each pair."""
+    if isinstance(pages, Mapping):
+        texts, own = [*pages.values()], [*pages]
+        for key, text in pages.items():
+            if not isinstance(text, str):
+                message = f"texts must be a mapping from ids to texts, but texts[{key!r}] is {type(text).__name__}"
+                raise InvalidTypeError(message)
+    else:
+        given = to_list(cast("Iterable[Any]", pages), "texts")
+        pairs = bool(given) and isinstance(given[0], tuple)
+        for number, page in enumerate(given):
+            if isinstance(page, list):
+                message = (
+                    f"texts[{number}] must be a string or a tuple (id, text), not a list; pass tuple(page) for each"
+                )
+                raise InvalidTypeError(message)
+            if isinstance(page, Mapping):
+                message = f"texts[{number}] must be a string, not {type(page).__name__}; pass its text, and its id as (id, text)"
+                raise InvalidTypeError(message)
+            if pairs and not (isinstance(page, tuple) and len(page) == 2):
+                like = " as texts[0] is" if number else ""
+                message = f"texts[{number}] must be a pair (id, text){like}, not {page!r:.80}"
+                raise InvalidTypeError(message)
+        if not pairs:
+            named = None if ids is None else to_list(ids, "ids")
+            if named is not None and len(named) != len(given):
+                message = f"ids: {len(named)}, but pages: {len(given)}; pass one for each page"
+                raise InvalidArgumentError(message)
+            return given, named
+        own, texts = [page[0] for page in given], [page[1] for page in given]
+    if ids is not None:
+        message = "ids cannot be combined with texts that have ids of their own: pairs, or a mapping from id to text"
+        raise InvalidArgumentError(message)
+    return texts, own
+
+
+def _warn_of_long_queries(request: Request) -> None:
+    query, page = (
+        max(len(text) for text in texts if isinstance(text, str)) if any(isinstance(text, str) for text in texts) else 0
+        for texts in (request.queries, request.texts)
+    )
+    if query > LONG_QUERY and query > 10 * page:
+        message = f"a query has {query:,} characters, and the longest page {page:,}; query comes first: highlights(query, texts)"
+        warn(message, UsageWarning)
+
+
+def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], function: str) -> dict[str, Any]:
+    """`options`, and `defaults` for the missing ones. Raises `InvalidTypeError` for an unknown one."""
+    if unknown := options.keys() - defaults.keys():
+        name = min(unknown)
+        message = f"{function}(): got an unexpected keyword argument {name!r}{did_you_mean(name, defaults)}"
+        raise InvalidTypeError(message)
+    return {**defaults, **options}
+
+
+def check_texts(texts: Iterable[str], role: str) -> list[str]:
+    """Check texts to embed, and their role."""
+    if role not in {"query", "passage"}:
+        message = f'role must be "query" or "passage", not {role!r}'
+        raise InvalidArgumentError(message)
+    items = to_list(texts, "texts")
+    if not items:
+        message = "texts is empty; pass at least one text"
+        raise InvalidArgumentError(message)
+    return items
+
+
+def warn_of_truncation(truncated: int, texts: int, max_tokens: int) -> None:
+    """Issue a `TruncationWarning` for the caller of `embed`."""
+    message = f"{truncated} of {texts} texts were cut at the model's limit of {max_tokens} tokens"
+    warn(message, TruncationWarning)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Issue a warning for the line outside this package that called it."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pullquote."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
+    """The texts as a list. A generator yields them once, but offsets need the texts again."""
+    kind, wanted = type(texts).__name__, "a list" if name == "ids" else "a list of strings"
+    if isinstance(texts, (str, bytes, bytearray)):
+        message = f"{name} must be {wanted}, not one {kind}; pass [{name}]"
+        raise InvalidTypeError(message)
+    if hasattr(texts, "columns"):
+        message = f'{name} must be {wanted}, not a {kind}; pass one column, as frame["text"], or call highlights_arrow'
+        raise InvalidTypeError(message)
+    if isinstance(texts, (set, frozenset, Mapping)):
+        message = f"{name} must be {wanted}, not a {kind}, whose order says nothing; pass a list"
+        raise InvalidTypeError(message)
+    if hasattr(texts, "readlines"):
+        message = f"{name} must be {wanted}, not an open file; pass [file.read()] for one page, or list(file) for one in each line"
+        raise InvalidTypeError(message)
+    if hasattr(texts, "read_text"):
+        message = f'{name} must be {wanted}, not a {kind}; pass [{name}.read_text(encoding="utf-8")]'
+        raise InvalidTypeError(message)
+    if hasattr(texts, "to_pylist"):
+        # Of an array of pyarrow, whose own items are not strings.
+        return cast("list[_Item]", texts.to_pylist())
+    try:
+        return list(texts)
+    except TypeError:
+        message = f"{name} must be {wanted}, not {type(texts).__name__}"
+        raise InvalidTypeError(message) from None

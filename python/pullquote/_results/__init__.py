@@ -1,0 +1,1 @@
+"""What `highlights()` returns, and its forms: tables, HTML, marked text, links, prompts and text in a terminal."""

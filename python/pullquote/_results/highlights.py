@@ -1,0 +1,498 @@
+"""The result of `highlights()`: a list of passages for each page, and the same as numpy columns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from numpy.typing import NDArray
+
+from pullquote import _native
+from pullquote._request.options import Request, warn
+from pullquote._request.signatures import did_you_mean
+from pullquote._results import marks, prompts, representations, tables
+from pullquote._results.selectors import (
+    TextPositionSelector,
+    TextQuoteSelector,
+    text_fragment,
+    text_position_selector,
+    text_quote_selector,
+)
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+__all__ = ["Highlight", "Highlights", "Match", "Rectangle"]
+
+
+# Options without which a page has a passage.
+BUDGETS = ("max_chars", "max_tokens", "max_total_chars", "max_total_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A word of a page that matches a word of a query: ``page[start:end]`` has the same stem as `word`."""
+
+    word: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a line on a page of a PDF: where a viewer marks a highlight.
+
+    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
+    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
+    """
+
+    page: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A passage of a page, word for word: ``page[start:end] == text``.
+
+    `start` and `end` count characters (Unicode code points), as Python's slices do.
+
+    `score`, from 0 to 1, is the probability that the passage answers the query. It depends on the query, the passage and the
+    language of its page, not on the other pages of the call, so that scores of different calls compare. It comes from `cosine`
+    and from the share of the query's words in the passage's best sentence, each weighed by how rare it is in the language.
+
+    `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
+
+    `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one. `before` and
+    `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
+    its position in the source, which differs from `start` and `end` for HTML only.
+
+    `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
+    if the passage contains that row, it is empty.
+
+    Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
+    for each of its lines. Otherwise they are `None` and empty.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+    cosine: float
+    bm25: float
+    page: int = 0
+    query: int = 0
+    before: str = ""
+    after: str = ""
+    header: str = ""
+    matches: tuple[Match, ...] = ()
+    source_start: int = 0
+    source_end: int = 0
+    id: Any = None
+    page_number: int | None = None
+    rectangles: tuple[Rectangle, ...] = ()
+
+    def marked(
+        self,
+        pre: str = "<em>",
+        post: str = "</em>",
+        *,
+        encoder: Literal["html"] | None = "html",
+        words: bool | None = None,
+    ) -> str:
+        """The passage with `pre` and `post` around what answers, and with `before` and `after` outside of them.
+
+        They are around the words that match the query, if the call had ``explain=True``, else around the passage; `words` chooses
+        between the two. Marks do not cross blank lines, so they never span two paragraphs. `encoder` escapes the text around them
+        for HTML, ``None`` leaves it as it is.
+
+        Raises `InvalidArgumentError` for ``words=True`` without ``explain=True``, and for an unknown `encoder`.
+
+        >>> highlight = Highlight("Fish & chips.", 0, 13, 0.9, 0.8, 1.2)
+        >>> highlight.marked("<b>", "</b>")
+        '<b>Fish &amp; chips.</b>'
+        """
+        return marks.mark_highlight(self, marks.Marks(pre, post, encoder), words)
+
+    def __repr__(self) -> str:
+        return representations.highlight_as_text(self)
+
+    def to_dict(self) -> tables.HighlightDict:
+        """The fields as a dictionary that JSON can hold, if `id` can."""
+        return tables.highlight_to_dict(self)
+
+
+class Highlights(Sequence[list[Highlight]]):
+    """The highlights of a call: ``result[i]`` is page `i`'s list of `Highlight`.
+
+    With many queries for one page, ``result[i]`` belongs to query `i`. With ``pairing="all"``, ``result[q, p]`` belongs to query
+    `q` and page `p`, and the lists of the first query come first. Instead of a page's index, its id may stand if that is a string:
+    ``result["moon.txt"]``. ``len(result)`` counts these lists, also empty ones;
+    ``bool(result)`` is true if there is any highlight. `best` has the highlights of all lists, best first.
+
+    The same as columns, with a row for each highlight in the order of the lists:
+
+    - `spans`: int64 ``[n, 2]``, start and end in characters of the page
+    - `contexts`: int64 ``[n, 2]``, the same including `context`
+    - `headers`: int64 ``[n, 2]``, the same of each `Highlight.header`; start and end are equal without one
+    - `sources`: int64 ``[n, 2]``, start and end in characters of the source
+    - `scores`, `cosines`, `bm25_scores`: float32 ``[n]``
+    - `pages`, `queries`: int64 ``[n]``, index of the page and of the query
+
+    For each page: `windows` and `windows_scored`, int64 ``[pages]``, the number of its windows, and of those that were scored;
+    `texts`, the page as read; `formats`, the format it was read as; and `ids`, `None` without ids. `work` is the work of the
+    call. Columns own the core's memory, not copies.
+
+    `vectors` and `query_vectors` are those of passages and queries, with ``return_vectors=True`` of a `Client`; otherwise `None`.
+    Texts of `StoredDocument` pages and of files are ``""``.
+    """
+
+    __slots__ = (
+        "_ends",
+        "_match_ends",
+        "_match_spans",
+        "_match_words",
+        "_passages",
+        "_places",
+        "_query_words",
+        "_request",
+        "bm25_scores",
+        "contexts",
+        "cosines",
+        "formats",
+        "headers",
+        "ids",
+        "pages",
+        "queries",
+        "query_vectors",
+        "scores",
+        "sources",
+        "spans",
+        "texts",
+        "vectors",
+        "windows",
+        "windows_scored",
+        "work",
+    )
+
+    def __init__(
+        self, request: Request, columns: _native.HighlightColumns, sources: Sequence[str] | None = None
+    ) -> None:
+        """Made by `Highlighter.highlights`. `sources` are the texts that the caller has, if not those of the request."""
+        sources = request.texts if sources is None else sources
+        self._request = request
+        self.ids = request.ids
+        self.texts = [source if text is None else text for source, text in zip(sources, columns.texts, strict=True)]
+        self.formats, self.work = columns.formats, columns.work
+        self.spans, self.contexts, self.sources = columns.spans, columns.contexts, columns.sources
+        self.headers = columns.headers
+        self.scores, self.cosines, self.bm25_scores = columns.scores, columns.cosines, columns.bm25_scores
+        self.pages, self.queries = columns.pages, columns.queries
+        self.windows, self.windows_scored = columns.windows, columns.windows_scored
+        self.vectors: NDArray[Any] | None = columns.vectors
+        self.query_vectors: NDArray[Any] | None = columns.query_vectors
+        self._ends, self._match_ends = columns.ends, columns.match_ends
+        self._match_spans, self._match_words = columns.match_spans, columns.match_words
+        self._query_words = columns.query_words
+        # For each row its text, the text before and after it, and its header, if a server has its page.
+        self._passages = columns.passages or []
+        # For each row its page's number and its rectangles, if it is of a PDF that a server read.
+        self._places = columns.places or []
+        if not len(self.scores):
+            self._warn_of_small_budgets()
+
+    def _warn_of_small_budgets(self) -> None:
+        options = self._request.options
+        budgets = {name: options[name] for name in BUDGETS if options.get(name) is not None}
+        if budgets and not options.get("min_score") and self.windows.any():
+            named = ", ".join(f"{name}={value}" for name, value in budgets.items())
+            message = (
+                f"no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens"
+            )
+            warn(message, UsageWarning)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int | str | tuple[int, int | str]) -> list[Highlight]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Highlight]]: ...
+    def __getitem__(self, index: int | str | tuple[int, int | str] | slice) -> list[Highlight] | list[list[Highlight]]:
+        if isinstance(index, slice):
+            return [self._list(i) for i in range(*index.indices(len(self)))]
+        if isinstance(index, tuple):
+            if len(index) != 2:
+                message = f"an index of highlights has at most a query and a page, as result[0, 1], not {index!r}"
+                raise InvalidTypeError(message)
+            return self._list(self._position(*index))
+        if isinstance(index, str):
+            page = self._page(index)
+            if len(self) != len(self.texts):
+                message = (
+                    f"there are {len(self.query_texts)} queries; index with one and the page, as result[0, {index!r}]"
+                )
+                raise InvalidArgumentError(message)
+            return self._list(page)
+        try:
+            position = operator.index(index)
+        except TypeError:
+            message = f"an index of highlights must be a whole number, a slice or a page's id, not {index!r}"
+            raise InvalidTypeError(message) from None
+        position += len(self) if position < 0 else 0
+        if not 0 <= position < len(self):
+            message = f"index {index} is out of range for {len(self)} lists of highlights"
+            raise IndexError(message)
+        return self._list(position)
+
+    def __iter__(self) -> Iterator[list[Highlight]]:
+        return (self._list(i) for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return len(self.scores) > 0
+
+    @property
+    def answered(self) -> bool:
+        """Whether any passage probably answers its query: its score is at least that of ``min_score="auto"``."""
+        return bool((self.scores >= _native.ANSWERED).any())
+
+    def __repr__(self) -> str:
+        return representations.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return representations.as_html(self)
+
+    @property
+    def query_texts(self) -> list[str]:
+        """The queries of the call: those that `Highlight.query` counts."""
+        return self._request.queries
+
+    @property
+    def titles(self) -> list[str | None] | None:
+        """The titles of the pages, if the call had any."""
+        return self._request.titles
+
+    def best(self, n: int | None = None) -> list[Highlight]:
+        """The best `n` highlights of all pages and queries, best first; all of them without `n`. Ties are in order of position.
+
+        Raises `InvalidArgumentError` for an `n` below 1.
+        """
+        if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+            message = f"n must be a whole number from 1, or None for all, not {n!r}"
+            raise InvalidArgumentError(message)
+        rows = sorted(range(len(self.scores)), key=lambda row: -self.scores[row])
+        return [self._highlight(row) for row in rows[:n]]
+
+    @overload
+    def marked(
+        self,
+        page: int | str,
+        pre: str = ...,
+        post: str = ...,
+        *,
+        encoder: Literal["html"] | None = ...,
+        fragments: None = ...,
+        no_match_size: int = ...,
+        words: bool | None = ...,
+    ) -> str: ...
+    @overload
+    def marked(
+        self,
+        page: int | str,
+        pre: str = ...,
+        post: str = ...,
+        *,
+        encoder: Literal["html"] | None = ...,
+        fragments: int,
+        no_match_size: int = ...,
+        words: bool | None = ...,
+    ) -> list[str]: ...
+    def marked(
+        self,
+        page: int | str,
+        pre: str = "<em>",
+        post: str = "</em>",
+        *,
+        encoder: Literal["html"] | None = "html",
+        fragments: int | None = None,
+        no_match_size: int = 0,
+        words: bool | None = None,
+    ) -> str | list[str]:
+        """A whole page with `pre` and `post` around what answers, or only its passages: what a search engine's highlighter returns.
+
+        - `page`: its index or its id. Its passages are those of all queries.
+        - `encoder`, `words`: as in `Highlight.marked`. In Markdown with ``encoder=None`` marks are around text only: never around
+          or within its own marks, addresses of links, or blocks of code.
+        - `fragments`: return a list of at most this number of passages, best first, instead of the page.
+        - `no_match_size`: with `fragments`, characters of the page's start to return if it has no passage; cut after a word.
+
+        Raises `InvalidArgumentError` for values out of range, and for a page whose text is on the server.
+        """
+        style = marks.Marks(pre, post, encoder)
+        page = self._page(page)
+        found = [highlight for highlight in self.best() if highlight.page == page]
+        if fragments is not None:
+            return marks.mark_fragments(self, page, found, style, words, fragments, no_match_size)
+        return marks.mark_page(self.page_text(page), self.formats[page], found, style, words)
+
+    def prompt(self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None) -> str:
+        """The passages as text for a language model, best first: each after its number and its page's title, id or index.
+
+        - `max_tokens`: omit the worst passages, so that the text has at most this number of tokens. If the best one does not fit,
+          the text is empty, with a `UsageWarning`.
+        - `count_tokens`: counts a text's tokens, such as ``lambda text: len(encoding.encode(text))``. Without it, a token is three
+          bytes of UTF-8, which counts too many rather than too few for the tokenizers of current language models.
+
+        `resolve` finds the passage of a number. Raises `InvalidArgumentError` for a `max_tokens` below 1.
+        """
+        return prompts.prompt(self, max_tokens, count_tokens)
+
+    def resolve(self, number: str | int) -> Highlight:
+        """The highlight that `prompt` numbered so: ``result.resolve("[3]")`` or ``result.resolve(3)`` is ``result.best()[2]``.
+
+        Raises `InvalidArgumentError` if there is no such number.
+        """
+        return prompts.resolve(self, number)
+
+    def as_citations(self) -> list[prompts.Citation]:
+        """The highlights, best first, as citations of the type ``char_location`` in Anthropic's Messages API."""
+        return prompts.citations(self)
+
+    def to_dict(self) -> tables.HighlightsDict:
+        """The lists as a dictionary: ``{"answered": True, "results": [{"page": 0, "highlights": [...], ...}, ...]}``."""
+        return tables.to_dict(self)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A table with a row for each highlight, in the order of the lists. Needs pyarrow.
+
+        Columns: `page`, `query`, `id` if pages have ids, `text`, `start`, `end`, `score`, `cosine`, `bm25`, `before`, `after`,
+        `header`, `source_start` and `source_end`, as in `Highlight`.
+        """
+        return tables.to_arrow(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
+        return tables.to_pandas(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
+        return tables.to_polars(self)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return tables.pydantic_schema(cls, handler)
+
+    def text_fragment(self, highlight: Highlight) -> str:
+        """A suffix for the page's URL that makes a browser scroll to the highlight and mark it: ``#:~:text=…``.
+
+        Of Markdown it has the text that a browser shows: without marks, and without addresses of links.
+
+        Raises `InvalidArgumentError` if the highlight is not from these pages.
+        """
+        text = self.page_text(highlight.page)
+        span = (highlight.start, highlight.end)
+        if self.formats[highlight.page] == "markdown":
+            text, span = marks.shown_span(text, span)
+        return text_fragment(text, *span)
+
+    def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
+        """Selectors of W3C's Web Annotation Data Model for the highlight: by its words, and by its position.
+
+        Raises `InvalidArgumentError` if the highlight is not from these pages.
+        """
+        span = (self.page_text(highlight.page), highlight.start, highlight.end)
+        return text_quote_selector(*span), text_position_selector(*span)
+
+    def page_text(self, page: int) -> str:
+        """The text of a page. Raises `InvalidArgumentError` if only the server has it."""
+        text = self.texts[page]
+        if not text and self._passages:
+            message = f"the text of page {page} is on the server; return_texts=True returns it"
+            raise InvalidArgumentError(message)
+        return text
+
+    def query_and_page(self, index: int) -> tuple[int, int]:
+        """The indices of the query and of the page that ``result[index]`` belongs to; query 0 if `fuse` joins them."""
+        pages = len(self.texts)
+        return (index // pages, index % pages) if self._request.options.get("pairing") != "each" else (index, index)
+
+    def _page(self, page: int | str) -> int:
+        """The index of a page that is given by its index or its id."""
+        count = len(self.texts)
+        if isinstance(page, str):
+            if page in (self.ids or ()):
+                return (self.ids or []).index(page)
+            ids = ", ".join(repr(known) for known in (self.ids or [])[:5])
+            message = (
+                f"no page has the id {page!r}; the ids are {ids}{', …' if count > 5 else ''}"
+                f"{did_you_mean(page, [known for known in self.ids or [] if isinstance(known, str)])}"
+                if ids
+                else (
+                    f"no page has the id {page!r}: the call had no ids; pass ids=, pairs, or a mapping from ids to texts"
+                )
+            )
+            raise InvalidArgumentError(message)
+        # Also an integer of numpy, as `pages` has them.
+        number = operator.index(page) if hasattr(page, "__index__") else None
+        if number is None or not -count <= number < count:
+            message = f"page must be the index of one of {count} pages, or its id, not {page!r}"
+            raise InvalidArgumentError(message)
+        return number % count
+
+    def _position(self, query: int, page: int | str) -> int:
+        page = self._page(page) if isinstance(page, str) else page
+        pages = len(self.texts)
+        queries = len(self) // pages
+        if len(self) % pages or not (0 <= query < queries and 0 <= page < pages):
+            message = f"query {query}, page {page} is out of range for {queries} queries and {pages} pages"
+            raise IndexError(message)
+        return query * pages + page
+
+    def _list(self, index: int) -> list[Highlight]:
+        first = int(self._ends[index - 1]) if index else 0
+        return [self._highlight(row) for row in range(first, int(self._ends[index]))]
+
+    def _highlight(self, row: int) -> Highlight:
+        page = int(self.pages[row])
+        text = self.texts[page]
+        start, end = self.spans[row].tolist()
+        first, last = self.contexts[row].tolist()
+        names, names_end = self.headers[row].tolist()
+        stored = self._passages[row] if self._passages else None
+        place = self._places[row] if self._places else None
+        return Highlight(
+            text=stored.text if stored else text[start:end],
+            start=start,
+            end=end,
+            score=float(self.scores[row]),
+            cosine=float(self.cosines[row]),
+            bm25=float(self.bm25_scores[row]),
+            page=page,
+            query=int(self.queries[row]),
+            before=stored.before if stored else text[first:start],
+            after=stored.after if stored else text[end:last],
+            header=stored.header if stored else text[names:names_end],
+            matches=self._matches(row),
+            source_start=int(self.sources[row, 0]),
+            source_end=int(self.sources[row, 1]),
+            id=None if self.ids is None else self.ids[page],
+            page_number=place.page_number if place else None,
+            rectangles=tuple(Rectangle(one.page, one.left, one.bottom, one.right, one.top) for one in place.rectangles)
+            if place
+            else (),
+        )
+
+    def _matches(self, row: int) -> tuple[Match, ...]:
+        if not len(self._match_ends):
+            return ()
+        rows = range(int(self._match_ends[row - 1]) if row else 0, int(self._match_ends[row]))
+        words = (self._query_words[int(self._match_words[match])] for match in rows)
+        spans = ((int(start), int(end)) for start, end in self._match_spans[rows.start : rows.stop])
+        return tuple(Match(word, start, end) for word, (start, end) in zip(words, spans, strict=True))

@@ -1,0 +1,165 @@
+"""Marks around passages and words: in HTML, Markdown or plain text, never across markup."""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pullquote import _native
+from pullquote.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pullquote._results.highlights import Highlight, Highlights
+
+__all__ = ["Marks", "mark_fragments", "mark_highlight", "mark_page", "shown_span"]
+
+# A mark ends before a blank line, and another begins after it.
+BLANK_LINE = re.compile(r"\s*\n[ \t\r]*\n\s*")
+_Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The text before and after a mark, and whether the text between is escaped for HTML."""
+
+    pre: str
+    post: str
+    encoder: Literal["html"] | None
+
+    def __post_init__(self) -> None:
+        if self.encoder not in {"html", None}:
+            message = f'encoder must be "html" or None, not {self.encoder!r}'
+            raise InvalidArgumentError(message)
+        for name, value in (("pre", self.pre), ("post", self.post)):
+            if not isinstance(value, str):
+                message = f"{name} must be a string, not {type(value).__name__}"
+                raise InvalidArgumentError(message)
+
+    def escaped(self, text: str) -> str:
+        """The text as it stands around marks."""
+        return html.escape(text) if self.encoder else text
+
+    def around(self, text: str, spans: Iterable[_Span]) -> str:
+        """The text with marks around spans, which are in order and do not overlap."""
+        parts, written = [], 0
+        for start, end in spans:
+            parts += [self.escaped(text[written:start]), self.pre, self.escaped(text[start:end]), self.post]
+            written = end
+        return "".join([*parts, self.escaped(text[written:])])
+
+
+def mark_highlight(highlight: Highlight, marks: Marks, words: bool | None) -> str:
+    """`Highlight.marked`."""
+    spans = _without_blank_lines(highlight.text, [(0, len(highlight.text))])
+    if _marks_words(highlight, words):
+        spans = _merged((match.start - highlight.start, match.end - highlight.start) for match in highlight.matches)
+    return marks.escaped(highlight.before) + marks.around(highlight.text, spans) + marks.escaped(highlight.after)
+
+
+def mark_page(text: str, format: str, found: Sequence[Highlight], marks: Marks, words: bool | None) -> str:  # noqa: A002 - the field's word
+    """`Highlights.marked`: a whole page."""
+    return marks.around(text, _spans(text, format, found, marks, words))
+
+
+def mark_fragments(
+    result: Highlights,
+    page: int,
+    found: list[Highlight],
+    marks: Marks,
+    words: bool | None,
+    fragments: int,
+    no_match_size: int,
+) -> list[str]:
+    """`Highlights.marked` with `fragments`."""
+    for name, value, least in (("fragments", fragments, 1), ("no_match_size", no_match_size, 0)):
+        if not isinstance(value, int) or value < least:
+            message = f"{name} must be a whole number from {least}, not {value!r}"
+            raise InvalidArgumentError(message)
+    if found:
+        return [mark_highlight(highlight, marks, words) for highlight in found[:fragments]]
+    return [marks.escaped(_start(result.page_text(page), no_match_size))] if no_match_size else []
+
+
+def shown_span(source: str, span: _Span) -> tuple[str, _Span]:
+    """The text of Markdown that a browser shows, and where a span of the source is in it."""
+    shown, first, last, length = [], None, 0, 0
+    for run in _native.shown_runs(source):
+        if run.start < span[1] and run.end > span[0]:
+            # Where a run is not its source (an entity), it belongs to the span as a whole.
+            verbatim = source[run.start : run.end] == run.text
+            if first is None:
+                first = length + (max(span[0] - run.start, 0) if verbatim else 0)
+            last = length + (min(span[1] - run.start, len(run.text)) if verbatim else len(run.text))
+        shown.append(run.text)
+        length += len(run.text)
+    return "".join(shown), (first or 0, last)
+
+
+def _spans(text: str, format: str, found: Sequence[Highlight], marks: Marks, words: bool | None) -> list[_Span]:  # noqa: A002 - the field's word
+    if found and all(_marks_words(highlight, words) for highlight in found):
+        spans = _merged((match.start, match.end) for highlight in found for match in highlight.matches)
+    else:
+        spans = _without_blank_lines(text, _merged((highlight.start, highlight.end) for highlight in found))
+    if format != "markdown" or marks.encoder:
+        return spans
+    runs = [(run.start, run.end) for run in _native.shown_runs(text) if run.is_prose and run.start < run.end]
+    return _within(text, spans, runs)
+
+
+def _marks_words(highlight: Highlight, words: bool | None) -> bool:
+    if words and not highlight.matches:
+        message = "words=True needs the matching words; call highlights(..., explain=True)"
+        raise InvalidArgumentError(message)
+    return bool(highlight.matches) if words is None else words
+
+
+def _merged(spans: Iterable[_Span]) -> list[_Span]:
+    """Sorted, with overlapping ones joined."""
+    merged: list[_Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _without_blank_lines(text: str, spans: Iterable[_Span]) -> list[_Span]:
+    parts = []
+    for start, end in spans:
+        for gap in BLANK_LINE.finditer(text, start, end):
+            if start < gap.start():
+                parts.append((start, gap.start()))
+            start = gap.end()  # noqa: PLW2901 - the rest of the span
+        if start < end:
+            parts.append((start, end))
+    return parts
+
+
+def _within(text: str, spans: Iterable[_Span], runs: list[_Span]) -> list[_Span]:
+    """The parts of spans that are in runs, without white space around them; both are in order."""
+    ends = [end for _, end in runs]
+    parts = []
+    for start, end in spans:
+        for first, last in runs[bisect_right(ends, start) :]:
+            if first >= end:
+                break
+            first, last = max(start, first), min(end, last)  # noqa: PLW2901 - the part within the span
+            inner = text[first:last].strip()
+            if inner:
+                first = text.index(inner, first)  # noqa: PLW2901 - without white space
+                parts.append((first, first + len(inner)))
+    return parts
+
+
+def _start(text: str, size: int) -> str:
+    """The start of a text, at most `size` characters, cut after a word if one ends there."""
+    if len(text) <= size:
+        return text
+    cut = text[:size]
+    end = max((match.start() for match in re.finditer(r"\s+", cut)), default=0)
+    return (cut if text[size].isspace() or not end else cut[:end]).rstrip()
