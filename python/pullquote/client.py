@@ -78,7 +78,6 @@ class ClientSettings(TypedDict, total=False):
     max_answer_bytes: int
     retries: int
     retry_budget: float
-    hedge_after: float | None
     proxy: str | None
     ca_certs: str | Path | None
     wire_dtype: Literal["float32", "float16", "bfloat16"]
@@ -96,7 +95,6 @@ DEFAULTS: ClientSettings = {
     "max_answer_bytes": 256 * MEBIBYTE,
     "retries": 3,
     "retry_budget": 0.2,
-    "hedge_after": None,
     "proxy": None,
     "ca_certs": None,
     "wire_dtype": "float32",
@@ -302,7 +300,6 @@ class Client(BaseClient):
     - `retries`: maximum retries of a request after 429, 502, 503, 504, a broken connection, or its `timeout`. Retries wait a
       random, growing time, and at least the server's ``Retry-After``. `retry_budget`: maximum share of retries among all
       requests, beyond ten in ten seconds.
-    - `hedge_after`: seconds after which a request is also sent to another server; the first answer wins.
     - `proxy`: for example ``"http://host:3128"``; environment variables are ignored. `ca_certs`: PEM file of the only trusted
       authorities, instead of the system's.
     - `wire_dtype`: type in which the server sends vectors that are returned as float32.
@@ -466,7 +463,6 @@ def _check(settings: Mapping[str, Any]) -> None:
         "api_key": (str, type(None)),
         "headers": (Mapping, type(None)),
         "model": (str, type(None)),
-        "hedge_after": (int, float, type(None)),
         "proxy": (str, type(None)),
         "ca_certs": (str, Path, type(None)),
         "wire_dtype": (str,),

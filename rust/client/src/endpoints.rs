@@ -13,7 +13,6 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Proxy};
 use url::Url;
 
-use crate::direct::DirectConnections;
 use crate::settings::{Settings, invalid};
 
 /// How long the circuit stays open after a first failure; it doubles with each.
@@ -26,8 +25,6 @@ pub(crate) struct Endpoint {
     /// For messages: its address, which holds no secret.
     pub(crate) name: String,
     pub(crate) http: Client,
-    /// For raw vectors, over `http:` without a proxy.
-    pub(crate) direct: Option<DirectConnections>,
     /// Paths are appended to it; it has no slash at its end.
     pub(crate) base: String,
     in_flight: AtomicUsize,
@@ -96,7 +93,6 @@ impl Endpoint {
         let mut name = address.trim_end_matches('/').to_owned();
         let mut base = name.clone();
         let mut is_secure = false;
-        let mut direct = None;
         if let Some(path) = address.strip_prefix("unix:") {
             "http://localhost".clone_into(&mut base);
             builder = over_socket(builder, path)?;
@@ -114,9 +110,6 @@ impl Endpoint {
                 return Err(wrong());
             }
             is_secure = url.scheme() == "https";
-            if !is_secure && settings.proxy.is_none() {
-                direct = DirectConnections::new(&url, connect_timeout, settings.max_in_flight);
-            }
             url.as_str().trim_end_matches('/').clone_into(&mut base);
             name.clone_from(&base);
         }
@@ -143,11 +136,7 @@ impl Endpoint {
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
             invalid(format!("cannot connect to {name}: {cause}"))
         })?;
-        Ok(Self { name, http, direct, base, in_flight: AtomicUsize::new(0), breaker: Mutex::default() })
-    }
-
-    pub(crate) fn close(&self) {
-        self.direct.iter().for_each(DirectConnections::close);
+        Ok(Self { name, http, base, in_flight: AtomicUsize::new(0), breaker: Mutex::default() })
     }
 
     fn open_time_left(&self, now: Instant) -> Duration {

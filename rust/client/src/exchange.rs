@@ -1,13 +1,11 @@
-//! One request and its answer: on which server, with retries, and hedged with a second attempt if the first is slow.
+//! One request and its answer: on which server, and with retries.
 
 use std::borrow::Cow;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Response};
@@ -15,12 +13,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{timeout, timeout_at};
-use tower::retry::budget::{Budget, TpsBudget};
+use tower::retry::budget::TpsBudget;
 
 use crate::call_options::CallOptions;
-use crate::direct::DirectBody;
 use crate::endpoints::{Endpoint, Endpoints, InFlightRequest};
-use crate::raw::{OCTETS, bad};
+use crate::raw::bad;
 use crate::request_error::RequestError;
 use crate::retry::{Attempts, deadline_exceeded, retry_budget};
 use crate::settings::{Settings, invalid};
@@ -59,8 +56,6 @@ pub(crate) struct Request {
 /// A successful answer whose body is still to be read.
 pub(crate) struct OpenResponse<'client> {
     pub(crate) response: Response,
-    /// The body, if it is read from the socket and not by reqwest.
-    direct_body: Option<DirectBody<'client>>,
     in_flight: InFlightRequest<'client>,
     deadline: Instant,
     timeout: Duration,
@@ -150,8 +145,7 @@ impl ClientState {
         }
     }
 
-    /// Sends a request once and waits for the head of its answer. With `hedge_after`, a slow request is sent to another
-    /// server too; the first answer counts, and the other is dropped, which closes its connection.
+    /// Sends a request once and waits for the head of its answer.
     pub(crate) async fn open(
         &self,
         request: &Request,
@@ -160,27 +154,42 @@ impl ClientState {
         let timeout = attempts.timeout(self.settings.request_timeout()).map_err(|error| (error.into(), None))?;
         let permit = self.permit(attempts).await.map_err(|error| (error.into(), None))?;
         let in_flight = self.endpoints.pick(attempts.avoided);
-        let first_index = in_flight.index;
-        let mut first = pin!(self.send(request, in_flight, permit, (timeout, attempts.call.priority)));
-        let Some(hedge_after) = self.settings.hedge_after else { return first.await };
-        let hedge_at = tokio::time::Instant::now() + Duration::from_secs_f64(hedge_after.min(1e9));
-        if let Ok(answered) = timeout_at(hedge_at, &mut first).await {
-            return answered;
+        let deadline = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + YEAR);
+        let InFlightRequest { endpoint, index } = in_flight;
+        let url = format!("{}{}", endpoint.base, request.path);
+        let mut builder = endpoint.http.request(request.method.clone(), url).headers(self.headers.clone());
+        builder = builder.header(ACCEPT, request.accept).header(REQUEST_TIMEOUT, milliseconds(timeout));
+        if let Some(priority) = attempts.call.priority {
+            builder = builder.header(REQUEST_PRIORITY, priority);
         }
-        let Ok(permit) = self.permits.try_acquire() else { return first.await };
-        if !self.budget.withdraw() {
-            return first.await;
+        if let Some(body) = &request.body {
+            builder = builder.header(CONTENT_TYPE, &*request.content_type).body(body.clone());
         }
-        let second =
-            pin!(self.send(request, self.endpoints.pick(Some(first_index)), permit, (timeout, attempts.call.priority)));
-        match select(first, second).await {
-            Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-            Either::Left((Err(_), second)) => second.await,
-            Either::Right((Err(_), first)) => first.await,
+        let failed = |failure: RequestError| {
+            endpoint.record_failure();
+            (failure, Some(index))
+        };
+        let response = match timeout_at(deadline.into(), builder.send()).await {
+            Err(_) => return Err(failed(RequestError::timed_out(&endpoint.name, timeout))),
+            Ok(Err(error)) => return Err(failed(RequestError::of_reqwest(&error, &endpoint.name))),
+            Ok(Ok(response)) => response,
+        };
+        let mut answer = OpenResponse { response, in_flight, deadline, timeout, _permit: permit };
+        let status = answer.response.status();
+        if status.is_success() {
+            endpoint.record_success();
+            return Ok(answer);
         }
+        // A proxy answers for a server that does not.
+        if matches!(status.as_u16(), 502 | 503) {
+            endpoint.record_failure();
+        } else {
+            endpoint.record_success();
+        }
+        let body = answer.read_all(MAX_ERROR_BODY).await.unwrap_or_default();
+        Err((RequestError::of_status(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
     }
 
-    /// Requests a server's health, without retries.
     /// Requests each server's health once, without retries; `None` where it is healthy.
     pub(crate) async fn health(&self, call: CallOptions) -> Vec<(String, Option<String>)> {
         let checks = self.endpoints.iter().map(|endpoint| async move {
@@ -225,57 +234,6 @@ impl ClientState {
             },
         }
     }
-
-    async fn send<'client>(
-        &'client self,
-        request: &Request,
-        in_flight: InFlightRequest<'client>,
-        permit: SemaphorePermit<'client>,
-        (timeout, priority): (Duration, Option<i32>),
-    ) -> Result<OpenResponse<'client>, (RequestError, Option<usize>)> {
-        let deadline = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + YEAR);
-        let InFlightRequest { endpoint, index } = in_flight;
-        let url = format!("{}{}", endpoint.base, request.path);
-        let mut builder = endpoint.http.request(request.method.clone(), url).headers(self.headers.clone());
-        builder = builder.header(ACCEPT, request.accept).header(REQUEST_TIMEOUT, milliseconds(timeout));
-        if let Some(priority) = priority {
-            builder = builder.header(REQUEST_PRIORITY, priority);
-        }
-        if let Some(body) = &request.body {
-            builder = builder.header(CONTENT_TYPE, &*request.content_type).body(body.clone());
-        }
-        let failed = |failure: RequestError| {
-            endpoint.record_failure();
-            (failure, Some(index))
-        };
-        let direct =
-            endpoint.direct.as_ref().filter(|direct| direct.is_enabled() && request.accept.starts_with(OCTETS));
-        let sent = async {
-            let of_reqwest = |error| RequestError::of_reqwest(&error, &endpoint.name);
-            let Some(direct) = direct else { return Ok((builder.send().await.map_err(of_reqwest)?, None)) };
-            let request = builder.build().map_err(of_reqwest)?;
-            direct.send(request).await.map_err(|error| RequestError::of_direct(&error, &endpoint.name))
-        };
-        let (response, direct_body) = match timeout_at(deadline.into(), sent).await {
-            Err(_) => return Err(failed(RequestError::timed_out(&endpoint.name, timeout))),
-            Ok(Err(failure)) => return Err(failed(failure)),
-            Ok(Ok(answer)) => answer,
-        };
-        let mut answer = OpenResponse { response, direct_body, in_flight, deadline, timeout, _permit: permit };
-        let status = answer.response.status();
-        if status.is_success() {
-            endpoint.record_success();
-            return Ok(answer);
-        }
-        // A proxy answers for a server that does not.
-        if matches!(status.as_u16(), 502 | 503) {
-            endpoint.record_failure();
-        } else {
-            endpoint.record_success();
-        }
-        let body = answer.read_all(MAX_ERROR_BODY).await.unwrap_or_default();
-        Err((RequestError::of_status(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
-    }
 }
 
 impl OpenResponse<'_> {
@@ -283,29 +241,16 @@ impl OpenResponse<'_> {
         self.in_flight.index
     }
 
-    /// Notes that the answer is raw vectors, so that the server's next one is read directly.
-    pub(crate) fn mark_raw(&self) {
-        self.in_flight.endpoint.direct.iter().for_each(|direct| direct.record_response_kind(true));
-    }
-
+    /// The next part of the body, before the deadline.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, RequestError> {
-        let (endpoint, limits) = (self.in_flight.endpoint, (self.deadline, self.timeout));
-        if let Some(body) = &mut self.direct_body {
-            return read(endpoint, limits, body.chunk(), |error| lost(error, endpoint)).await;
-        }
-        let of_reqwest = |error: &reqwest::Error| RequestError::of_reqwest(error, &endpoint.name);
-        read(endpoint, limits, self.response.chunk(), of_reqwest).await
-    }
-
-    /// Reads the whole body from the socket into a place of its length; false if it is read in chunks.
-    pub(crate) async fn fill(&mut self, place: &mut [u8]) -> Result<bool, RequestError> {
-        let (endpoint, limits) = (self.in_flight.endpoint, (self.deadline, self.timeout));
-        match &mut self.direct_body {
-            Some(body) if body.left() == place.len() => {
-                read(endpoint, limits, body.fill(place), |error| lost(error, endpoint)).await.map(|()| true)
-            }
-            _ => Ok(false),
-        }
+        let endpoint = self.in_flight.endpoint;
+        let failure = match timeout_at(self.deadline.into(), self.response.chunk()).await {
+            Ok(Ok(chunk)) => return Ok(chunk),
+            Ok(Err(error)) => RequestError::of_reqwest(&error, &endpoint.name),
+            Err(_) => RequestError::timed_out(&endpoint.name, self.timeout),
+        };
+        endpoint.record_failure();
+        Err(failure)
     }
 
     /// The whole body; an error if it is longer than `limit`.
@@ -328,26 +273,6 @@ impl OpenResponse<'_> {
     pub(crate) fn error(&self, error: &Error) -> Error {
         error_of(&self.in_flight.endpoint.name, error)
     }
-}
-
-/// Reads of a body until the deadline, and records a failure of the server.
-async fn read<T, E>(
-    endpoint: &Endpoint,
-    (deadline, timeout): (Instant, Duration),
-    reading: impl Future<Output = Result<T, E>>,
-    convert: impl FnOnce(&E) -> RequestError,
-) -> Result<T, RequestError> {
-    let failure = match timeout_at(deadline.into(), reading).await {
-        Ok(Ok(read)) => return Ok(read),
-        Ok(Err(error)) => convert(&error),
-        Err(_) => RequestError::timed_out(&endpoint.name, timeout),
-    };
-    endpoint.record_failure();
-    Err(failure)
-}
-
-fn lost(error: &std::io::Error, endpoint: &Endpoint) -> RequestError {
-    RequestError::lost(Some(error), false, &endpoint.name)
 }
 
 pub(crate) const CLOSED: &str = "the client was closed; make a new one";

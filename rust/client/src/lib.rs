@@ -9,7 +9,6 @@
 
 mod call_options;
 pub mod columns;
-mod direct;
 mod endpoints;
 mod exchange;
 pub mod forms;
@@ -39,7 +38,6 @@ use tokio::task::AbortHandle;
 
 pub use call_options::CallOptions;
 pub use columns::{Columns, Place, Rectangle, StoredPassage};
-use endpoints::Endpoint;
 use exchange::{CLOSED, ClientState};
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, PageSource, ReturnOptions};
@@ -130,7 +128,6 @@ impl Client {
             return;
         }
         self.shared.closed.send_replace(true);
-        self.shared.endpoints.iter().for_each(Endpoint::close);
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut runtime, began) = (runtime, Instant::now());
         while let Some(shared) = runtime {

@@ -11,8 +11,6 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::direct::DirectError;
-
 /// Whether to retry, and the server's `Retry-After`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryAdvice {
@@ -58,15 +56,6 @@ impl RequestError {
             return Error::new(ErrorKind::InvalidArgument, message).into();
         }
         Self::lost(error.source(), error.is_connect(), server)
-    }
-
-    /// A request on a connection of our own.
-    pub(crate) fn of_direct(error: &DirectError, server: &str) -> Self {
-        match error {
-            DirectError::Request(error) => Self::of_reqwest(error, server),
-            DirectError::Connect(error) => Self::lost(Some(&**error), true, server),
-            DirectError::Http(error) => Self::lost(Some(error), false, server),
-        }
     }
 
     /// A connection that broke or was not made.

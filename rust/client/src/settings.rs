@@ -24,7 +24,6 @@ pub struct Settings {
     pub max_answer_bytes: usize,
     pub retries: u32,
     pub retry_budget: f32,
-    pub hedge_after: Option<f64>,
     pub proxy: Option<String>,
     /// PEM.
     pub ca_certs: Option<String>,
@@ -68,7 +67,6 @@ impl Settings {
         }
         seconds(self.timeout)?;
         seconds(self.connect_timeout)?;
-        self.hedge_after.map(seconds).transpose()?;
         Ok(())
     }
 

@@ -253,7 +253,6 @@ impl<T: Text> EmbeddingCall<'_, T> {
             headers => Ok(headers),
         });
         if let Some(headers) = headers.map_err(|error| (answer.error(&error).into(), index))? {
-            answer.mark_raw();
             return Ok(EmbedAnswer::Raw(Box::new(answer), headers));
         }
         let limit = self.shared.settings.max_answer_bytes;
@@ -359,9 +358,6 @@ async fn read_bytes(
     headers: EmbeddingHeaders,
     place: &mut [u8],
 ) -> Result<(), RequestError> {
-    if answer.fill(place).await? {
-        return headers.check_values(place).map_err(|error| answer.error(&error).into());
-    }
     let mut writer = BodyWriter::new(headers, place)?;
     while let Some(chunk) = answer.chunk().await? {
         writer.write(&chunk).map_err(|error| answer.error(&error))?;

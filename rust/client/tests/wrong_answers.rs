@@ -264,19 +264,6 @@ fn circuit_breaker_excludes_a_dead_server_and_probes_it() {
 }
 
 #[test]
-fn hedge_after_sends_to_another_server_and_the_first_answer_wins() {
-    let slow = Server::new(|_| Act::WriteAndStall(Vec::new()));
-    let fast = Server::new(|got| at_once(honest(&got.texts())));
-    let client = client(&[slow.url(), fast.url()], &json!({"hedge_after": 0.05, "timeout": 30.0}));
-    let began = Instant::now();
-    for _ in 0..8 {
-        assert_eq!(embed(&client, 2, CallOptions::default()).unwrap(), expected(2));
-    }
-    assert!(began.elapsed() < Duration::from_secs(10));
-    assert!(slow.count() > 0);
-}
-
-#[test]
 fn dropping_a_call_closes_its_stream_and_closing_ends_all_calls() {
     let server = Server::new(|_| Act::WriteAndStall(Vec::new()));
     let client = client(&[server.url()], &json!({}));

@@ -222,7 +222,7 @@ pub fn client(urls: &[String], changes: &Value) -> Client {
     let mut settings = json!({
         "urls": urls, "api_key": null, "headers": {}, "model": null, "timeout": 20.0, "connect_timeout": 5.0,
         "max_in_flight": 16, "rows_per_request": 256, "bytes_per_request": 1_048_576, "max_answer_bytes": 1_048_576,
-        "retries": 0, "retry_budget": 1.0, "hedge_after": null, "proxy": null, "ca_certs": null,
+        "retries": 0, "retry_budget": 1.0, "proxy": null, "ca_certs": null,
         "wire_dtype": "float32",
     });
     for (name, value) in changes.as_object().unwrap() {
