@@ -252,8 +252,6 @@ def _serve(served: Highlighter, options: argparse.Namespace) -> int:
         return 0
     # Requests still run after the shutdown timeout: exit without waiting for them.
     sys.stdout.flush()
-    if served._trace is not None:
-        served._trace.write(served._native)
     os._exit(EXIT_INTERRUPTED)
 
 

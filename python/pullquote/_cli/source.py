@@ -71,7 +71,6 @@ def add_model_options(command: argparse.ArgumentParser, *, has_prompts: bool) ->
         help="queue the kernels of frequent shapes of batches as CUDA graphs (default: off; not yet run on a GPU)",
     )
     group.add_argument("--threads", type=int, help="threads for text, and for a CPU device (default: all cores)")
-    group.add_argument("--trace", type=Path, metavar="FILE", help="file for a trace of all stages, for ui.perfetto.dev")
 
 
 def add_batch_options(command: argparse.ArgumentParser, cache_bytes: int) -> argparse._ArgumentGroup:
@@ -118,7 +117,7 @@ def highlighter_or_client(options: argparse.Namespace, *, has_timeout: bool = Tr
             raise InvalidArgumentError(message)
         return highlighter(options)
     own = {"model": options.model, "encoder": options.encoder, "device": options.device, "threads": options.threads}
-    own |= {"revision": options.revision, "trace": options.trace}
+    own |= {"revision": options.revision}
     own |= {name: vars(options)[name.replace("-", "_")] for name in MODEL_OPTIONS}
     named = [f"--{name}" for name, value in own.items() if value is not None] + (
         ["--dtype"] if options.dtype != "auto" else ["--cuda-graphs"] if options.cuda_graphs else []

@@ -56,7 +56,6 @@ class EngineConfig:
     device_timeout: float | None = None
     cuda_graphs: Literal["auto", False] = False
     profile: bool = False
-    trace: str | Path | None = None
     revision: str | None = None
     token: str | None = field(default=None, repr=False)
     cache_dir: str | Path | None = None
@@ -100,9 +99,6 @@ class EngineConfig:
             if not isinstance(getattr(self, name), bool):
                 message = f"{name} must be True or False, not {getattr(self, name)!r}"
                 raise InvalidTypeError(message)
-        if self.trace is not None and not isinstance(self.trace, (str, Path)):
-            message = f"trace must be the path of a file or None, not {type(self.trace).__name__}"
-            raise InvalidTypeError(message)
         if not isinstance(self.batch_timeout, (int, float)) or not 0 <= self.batch_timeout < float("inf"):
             message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {self.batch_timeout!r}"
             raise InvalidArgumentError(message)

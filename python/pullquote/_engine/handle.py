@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import NamedTuple, Self, cast
 
 from pullquote._engine.config import EngineConfig
-from pullquote._engine.trace import TraceFile
 from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
 from pullquote._request.signatures import configured_by
@@ -101,7 +100,6 @@ class EngineHandle(EngineStatus, ABC):
 
     model: Path
     model_name: str
-    _trace: TraceFile | None = None
     _is_closed = False
     # Whether the encoder does the normalization at the model's end.
     _normalizes = True
@@ -110,8 +108,6 @@ class EngineHandle(EngineStatus, ABC):
     def __init__(self, config: EngineConfig) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
         loaded, name = config.load(normalizes=self._normalizes)
-        if loaded.trace is not None:
-            self._trace = TraceFile(loaded.trace)
         self._open(loaded, name)
 
     def _open(self, config: EngineConfig, name: str) -> None:
@@ -126,8 +122,6 @@ class EngineHandle(EngineStatus, ABC):
         """Stop the devices; calls in flight and later ones raise `ClosedError`. May be called twice."""
         self._is_closed = True
         self._native.close()
-        if self._trace is not None:
-            self._trace.write(self._native)
 
     def __enter__(self) -> Self:
         return self

@@ -105,8 +105,6 @@ class Highlighter(EngineHandle):
     - `query_prompt`, `passage_prompt`: text before queries and passages instead of the model's; `prompt_name`: the name of the
       query's prompt in the model's files. `prompts` has what is used, and its source.
     - `profile`: make CUDA devices wait after each stage, so that `stages` separates them. Slower.
-    - `trace`: file for a trace of every stage of every call and batch, written by `close` in Chrome's format. Open it at
-      https://ui.perfetto.dev.
     - `revision`: branch, tag or commit of a named model; `None` is ``main``. A branch stays at the commit that the cache has:
       ``pullquote models get NAME`` fetches the newest. `token`: for private and gated models; `None` is ``HF_TOKEN`` or the token
       that ``hf auth login`` stored. It is sent to no other host than the hub's. `cache_dir`: folder of the cache; `None` is

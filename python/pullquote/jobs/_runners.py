@@ -29,7 +29,7 @@ def _local(options: argparse.Namespace) -> Runner:
 
 
 def _ray(options: argparse.Namespace) -> Runner:
-    if given := [name for name in ("threads", "device", "trace") if getattr(options, name)]:
+    if given := [name for name in ("threads", "device") if getattr(options, name)]:
         message = f"--{given[0]} is for --engine local; an actor has --actor-cpus and --actor-gpus"
         raise InvalidArgumentError(message)
     try:

@@ -156,10 +156,9 @@ impl Engine {
         Ok(self)
     }
 
-    /// Records a trace, or times each stage of a batch separately (see [`Profiler::new`]).
-    pub fn with_profiling(mut self, synchronizes: bool, has_trace: bool) -> Self {
-        let names = || self.spec.devices.iter().map(|device| device.name.clone()).collect();
-        self.profiler = Arc::new(Profiler::new(synchronizes, has_trace.then(names)));
+    /// Times each stage of a batch separately (see [`Profiler::new`]).
+    pub fn with_profiling(mut self, synchronizes: bool) -> Self {
+        self.profiler = Arc::new(Profiler::new(synchronizes));
         self
     }
 
@@ -262,14 +261,14 @@ impl Engine {
     async fn embeddings(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embeddings> {
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
-        let (track, began) = (self.profiler.call_track(), Instant::now());
+        let began = Instant::now();
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
-        self.profiler.record_call(Stage::Tokenize, &track, began);
+        self.profiler.record_call(Stage::Tokenize, began);
         let tokens = token_count(&rows);
         call.check_tokens(tokens)?;
         let began = Instant::now();
         let vectors = scheduler.submit(rows, call)?.await?;
-        self.profiler.record_call(Stage::Wait, &track, began);
+        self.profiler.record_call(Stage::Wait, began);
         Ok(Embeddings { vectors, tokens, truncated })
     }
 
@@ -297,10 +296,10 @@ impl Engine {
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
-        let (track, call) = (self.profiler.call_track(), &call.with_shutdown(&self.shutdown));
+        let call = &call.with_shutdown(&self.shutdown);
         let work = Work::default();
         let shortlist = self.shortlist(request, question);
-        run::answer(CallContext { engine: self, scheduler, request, question, call, track, shortlist, work }).await
+        run::answer(CallContext { engine: self, scheduler, request, question, call, shortlist, work }).await
     }
 
     /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors

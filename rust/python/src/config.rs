@@ -32,7 +32,6 @@ pub(crate) struct EngineConfig<'py> {
     depth: Option<usize>,
     device_timeout: Option<f64>,
     profile: bool,
-    trace: Option<PathBuf>,
     truncate_dim: Option<usize>,
     prompt_name: Option<String>,
     query_prompt: Option<String>,
@@ -77,11 +76,11 @@ impl EngineConfig<'_> {
             device_timeout: self.device_timeout.map(seconds).transpose().map_err(Failure)?,
         };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
-        let (profile, has_trace) = (self.profile, self.trace.is_some());
+        let profile = self.profile;
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
             let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.with_affinity(&cores).with_profiling(profile, has_trace);
+            let engine = engine.with_batching(batching)?.with_affinity(&cores).with_profiling(profile);
             Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
         })
     }

@@ -1,8 +1,5 @@
 //! The base class of all classes that own an engine: its description, its statistics, and its end.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pullquote_core::engine::Engine;
@@ -83,14 +80,5 @@ impl EngineHandle {
             .iter()
             .map(|total| (total.stage.name(), StageTime { seconds: total.time.as_secs_f64(), count: total.count }));
         times.into_py_dict(py)
-    }
-
-    fn write_trace(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let write = || {
-            let mut file = BufWriter::new(File::create(path)?);
-            self.engine.profiler().write_trace(&mut file)?;
-            file.flush()
-        };
-        Ok(py.detach(write)?)
     }
 }

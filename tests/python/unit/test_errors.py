@@ -154,7 +154,6 @@ BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"query_prompt": 3}, errors.InvalidTypeError, ["query_prompt", "int"]),
     ({"profile": "yes"}, errors.InvalidTypeError, ["profile", "yes"]),
     ({"local_files_only": 1}, errors.InvalidTypeError, ["local_files_only", 1]),
-    ({"trace": 3}, errors.InvalidTypeError, ["trace", "int"]),
 ]
 
 

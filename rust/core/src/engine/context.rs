@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Effort, Engine, Question, Request, Work};
 use crate::runtime::call::Call;
-use crate::runtime::profiling::{Stage, TraceTrack};
+use crate::runtime::profiling::Stage;
 use crate::scheduler::Scheduler;
 
 pub(super) struct CallContext<'call, 'text> {
@@ -14,7 +14,6 @@ pub(super) struct CallContext<'call, 'text> {
     pub(super) request: &'call Request<'text>,
     pub(super) question: &'call Question,
     pub(super) call: &'call Call<'call>,
-    pub(super) track: TraceTrack<'call>,
     /// The number of pages to encode, the best by static vectors; `None` for all.
     pub(super) shortlist: Option<usize>,
     pub(super) work: Work,
@@ -28,7 +27,7 @@ impl CallContext<'_, '_> {
 
     /// Records that a stage ran from `began` until now.
     pub(super) fn record(&mut self, stage: Stage, began: Instant) {
-        let time = self.engine.profiler.record_call(stage, &self.track, began);
+        let time = self.engine.profiler.record_call(stage, began);
         match stage {
             Stage::Cut => self.work.cutting += time,
             Stage::Tokenize => self.work.tokenizing += time,

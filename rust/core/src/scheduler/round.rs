@@ -11,7 +11,7 @@ use super::pending::Reply;
 use super::{Inbox, Telemetry, closed, wait};
 use crate::encoder::{Batch, BatchRunner, BatchTimes, Batching, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
-use crate::runtime::profiling::{BatchSpan, Profiler, Stage};
+use crate::runtime::profiling::{Profiler, Stage};
 use crate::scheduler::batches::{Batches, Job, QueryOffsets, RowTarget, check_values};
 use crate::scheduler::devices::Devices;
 
@@ -29,8 +29,6 @@ struct InFlightBatch {
     /// When the encoder received it, and how long `submit` took.
     since: Instant,
     submitting: Duration,
-    /// Unique among the device's batches in flight; always 0 without a trace.
-    track: usize,
     /// Whether its success ends the device's backoff.
     is_probe: bool,
     /// Whether the device stalled and others compute its rows.
@@ -138,15 +136,11 @@ impl Round {
         for (job, error) in self.batches.take_cancelled() {
             self.finish(job, Err(error));
         }
-        let began = Instant::now();
         self.submit_pass();
         self.announce_batches();
-        let submitted = Instant::now();
         self.collect_pass();
         self.abandon_pass();
         self.plan_next_round();
-        self.profiler.record_scheduler("submit", began, submitted);
-        self.profiler.record_scheduler("collect", submitted, Instant::now());
         true
     }
 
@@ -247,9 +241,9 @@ impl Round {
         let since = Instant::now();
         match self.encoder.submit(device, &self.batch) {
             Ok(ticket) => {
-                let (submitting, track) = (since.elapsed(), self.free_track(device));
+                let submitting = since.elapsed();
                 self.unannounced += usize::from(self.batch_runner.is_some());
-                let flight = InFlightBatch { ticket, batch, since, submitting, track, is_probe, is_abandoned: false };
+                let flight = InFlightBatch { ticket, batch, since, submitting, is_probe, is_abandoned: false };
                 self.in_flight[device].push_back(flight);
             }
             Err(error) => {
@@ -257,13 +251,6 @@ impl Round {
                 self.fail(device, batch, &error);
             }
         }
-    }
-
-    /// The lowest track that no batch on the device holds.
-    fn free_track(&self, device: usize) -> usize {
-        let flights = &self.in_flight[device];
-        let is_free = |track: &usize| flights.iter().all(|flight| flight.track != *track);
-        if self.profiler.has_trace() { (0..=flights.len()).find(is_free).unwrap_or(0) } else { 0 }
     }
 
     /// Second pass: writes the rows of finished batches into the callers' memory.
@@ -297,7 +284,7 @@ impl Round {
 
     fn collect(&mut self, device: usize, index: usize) {
         let Some(flight) = self.in_flight[device].remove(index) else { return };
-        let InFlightBatch { ticket, batch, since, submitting, track, is_probe, is_abandoned } = flight;
+        let InFlightBatch { ticket, batch, since, submitting, is_probe, is_abandoned } = flight;
         if is_abandoned {
             return self.discard(device, ticket, batch.tokens);
         }
@@ -319,7 +306,6 @@ impl Round {
                 let now = Instant::now();
                 self.devices.on_success(device, batch.tokens, since, is_probe, now);
                 self.devices.on_graphs(device, self.encoder.graphs(device));
-                let span = BatchSpan { device, track, since, rows: targets.len(), tokens: batch.tokens };
                 let times = self.encoder.times().unwrap_or_else(|| {
                     // An estimate from outside: an encoder that does not compute alone computes within `collect`.
                     let collecting = now.saturating_duration_since(collect_began);
@@ -329,7 +315,7 @@ impl Round {
                     let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
                     BatchTimes { copied_in, computed, copied_out, ..BatchTimes::default() }
                 });
-                self.profiler.record_batch(span, times, now);
+                self.profiler.record_batch(times);
                 self.finish_jobs(targets, invalid);
                 self.spare.push(batch.destinations);
             }
