@@ -144,7 +144,6 @@ bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks, and write 
 	$(BIN)/python bench/faults.py
 	$(BIN)/python bench/arrow.py
 	$(BIN)/python bench/jobs.py
-	$(BIN)/python bench/scale_model.py
 	$(BIN)/python bench/stored_search.py
 
 gpu-bench: setup .make/pullquote-torch ## Check and measure a GPU, and write the record
