@@ -47,7 +47,7 @@ pub(crate) struct RequestPage {
 
 enum PageContent {
     Sent { text: String, text_hash: String },
-    Stored(Arc<Stored>),
+    Stored(Stored),
     Uploaded { document: Arc<uploads::ParsedUpload>, text_hash: String },
 }
 

@@ -134,7 +134,7 @@ fn put_all(app: &App, input: &Input) -> Result<Reply, Failure> {
 async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
     compute(&app, request, move |app: &App, _: &Input| {
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
-        let Stored { title, text, text_hash } = &*stored;
+        let Stored { title, text, text_hash } = &stored;
         Reply::json(&StoredDocument { id: &id, title: title.as_deref(), text_hash, text }, Work::default())
     })
     .await

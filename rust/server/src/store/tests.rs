@@ -14,11 +14,11 @@ fn stored(text: &str) -> Stored {
 }
 
 fn store(path: Option<&Path>, documents: usize, bytes: usize) -> Store {
-    let kept = path.map_or_else(
-        || Backend::Memory(MemoryStore::new().unwrap()),
-        |path| Backend::File(FileStore::open(path).unwrap()),
-    );
-    Store { backend: kept, bounds: Bounds(Size { documents, bytes }) }
+    Store::new(path, Size { documents, bytes }).unwrap()
+}
+
+fn refusal(path: &Path) -> String {
+    Store::new(Some(path), Size::default()).err().unwrap().message().to_owned()
 }
 
 fn path(name: &str) -> PathBuf {
@@ -34,7 +34,7 @@ fn text(number: usize) -> String {
 }
 
 #[test]
-fn memory_and_file_store_behave_alike() {
+fn memory_and_file_behave_alike() {
     let path = path("kinds");
     for kept in [store(None, 2, 20), store(Some(&path), 2, 20)] {
         assert!(kept.put("a", stored("12345")).unwrap());
@@ -114,19 +114,8 @@ fn new_file_is_for_its_owner_and_a_locked_one_is_an_error_within_a_second() {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
     }
     let began = std::time::Instant::now();
-    let error = FileStore::open(&path).err().unwrap();
-    assert!(error.message().contains("another process"), "{error}");
+    assert!(refusal(&path).contains("another process"));
     assert!(began.elapsed() < std::time::Duration::from_secs(1));
-}
-
-#[test]
-fn file_without_an_index_gets_one() {
-    let path = path("old");
-    store(Some(&path), 9, 9999).put("bread", stored("Bread is baked.")).unwrap();
-    let old = rusqlite::Connection::open(&path).unwrap();
-    old.execute_batch("DROP TABLE words; PRAGMA user_version = 1;").unwrap();
-    drop(old);
-    assert_eq!(found(&store(Some(&path), 9, 9999), "baked"), ["bread"]);
 }
 
 /// Not a test: the process that the next one kills. Says each number as soon as its document is acknowledged.
@@ -176,12 +165,11 @@ fn file_store_survives_kills_while_writing() {
 
 #[test]
 fn file_of_another_program_is_refused() {
-    let refusal = |path: &Path| FileStore::open(path).err().map(|error| error.message().to_owned()).unwrap();
     let other = path("other");
     rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (x)").unwrap();
     assert!(refusal(&other).contains("another program"));
     let mine = path("mine");
-    let open = FileStore::open(&mine).unwrap();
+    let open = store(Some(&mine), 9, 9999);
     assert!(refusal(&mine).contains("another process"), "{}", refusal(&mine));
     drop(open);
     let newer = rusqlite::Connection::open(&mine).unwrap();

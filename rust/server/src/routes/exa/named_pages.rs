@@ -57,7 +57,7 @@ pub(in crate::routes) struct NamedPage {
 
 enum Content {
     Sent(Arc<SentDocument>),
-    Stored(Arc<Stored>),
+    Stored(Stored),
     ToFetch,
     Fetched(Fetched),
     /// A PDF, DOCX or EPUB that was fetched, before and after a process reads it.

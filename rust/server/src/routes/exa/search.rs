@@ -87,14 +87,14 @@ pub(in crate::routes) fn find(
     if size.documents > app.settings.max_documents || size.bytes > MAX_EXACT_BYTES {
         return shortlist(app, input, query, most);
     }
-    // Documents in a file become copies of them.
-    let _memory = app.admission.bodies.memory.reserve(app.store.bytes_to_read())?;
+    // For copies of the documents.
+    let _memory = app.admission.bodies.memory.reserve(size.bytes)?;
     let all = app.store.all()?;
     let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
     let (passages, work) = passages::find(app, input, &pages, &HighlightOptions::one(), Some(query))?;
     let score = |passages: &Passages| passages.spans.first().map(|span| span.score);
     let scores: Vec<Option<f32>> = passages.iter().map(score).collect();
-    let found = |((id, stored), score): ((String, Arc<Stored>), Option<f32>)| Some(Found { id, stored, score: score? });
+    let found = |((id, stored), score): ((String, Stored), Option<f32>)| Some(Found { id, stored, score: score? });
     let mut ranked: Vec<Found> = all.into_iter().zip(scores).filter_map(found).collect();
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
     ranked.truncate(most);

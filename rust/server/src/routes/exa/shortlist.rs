@@ -1,7 +1,6 @@
 //! The best of many stored documents: by their words, and then by the meaning of the passages that have these words.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
@@ -26,7 +25,7 @@ const SENTENCES: usize = 3;
 /// A document with its id, and the score of its best passage: here its cosine from 0.
 pub(in crate::routes) struct Found {
     pub(in crate::routes) id: String,
-    pub(in crate::routes) stored: Arc<Stored>,
+    pub(in crate::routes) stored: Stored,
     pub(super) score: f32,
 }
 

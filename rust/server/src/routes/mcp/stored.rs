@@ -77,9 +77,9 @@ pub(super) async fn fetch(admitted: &mut Admitted<App>, arguments: Value) -> Res
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
         let page = Page {
             title: title(stored.title.as_deref(), &id),
-            text: stored.text.clone(),
+            text: stored.text,
             url: id.clone(),
-            metadata: BTreeMap::from([("text_hash", stored.text_hash.clone())]),
+            metadata: BTreeMap::from([("text_hash", stored.text_hash)]),
             id,
         };
         Ok((result(&page)?, Work::default()))

@@ -1,9 +1,9 @@
-//! Documents in an `SQLite` file.
+//! Documents in an `SQLite` database, in memory or in a file.
 //!
-//! A write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous = FULL`), and
-//! the index of words is in the same file and transaction. So nothing that was acknowledged is lost if the process or
-//! the machine is killed at any moment. One process has the file at a time. Documents that arrive while others are
-//! written share the next transaction, and its flush to the disk.
+//! In a file, a write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous =
+//! FULL`), and the index of words is in the same file and transaction. So nothing that was acknowledged is lost if the
+//! process or the machine is killed at any moment. One process has the file at a time. Documents that arrive while
+//! others are written share the next transaction, and its flush to the disk.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -14,20 +14,19 @@ use std::time::Duration;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
-use super::{Bounds, Size, Stored, full_text_index};
+use super::{Size, Stored, full_text_index};
 use crate::http::failure::Failure;
+use crate::settings::Settings;
 
 /// Identifies files of this program; others are refused.
 const APPLICATION_ID: i32 = 0x7071_7431;
 
 const VERSION: i32 = 2;
 
-/// The layout without an index of words.
-const WITHOUT_WORDS: i32 = 1;
-
 /// How long to wait for a process that has the file. A server keeps it until it exits.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// With the index, counting documents and bytes does not read their texts.
 const LAYOUT: &str = "
     CREATE TABLE documents (
         id TEXT PRIMARY KEY,
@@ -36,14 +35,12 @@ const LAYOUT: &str = "
         text_hash TEXT NOT NULL,
         bytes INTEGER NOT NULL
     ) STRICT;
+    CREATE INDEX documents_bytes ON documents (bytes);
 ";
 
 const SELECT: &str = "SELECT id, title, text, text_hash FROM documents";
 
-/// Counting documents and bytes would otherwise read all texts. Files from before it get it when they are opened.
-const BYTES_INDEX: &str = "CREATE INDEX IF NOT EXISTS documents_bytes ON documents (bytes);";
-
-pub(super) struct FileStore {
+pub(crate) struct Store {
     open: Mutex<Open>,
     /// Documents whose threads wait for `open`.
     waiting: Mutex<Vec<Arc<Put>>>,
@@ -52,7 +49,6 @@ pub(super) struct FileStore {
 struct Put {
     id: String,
     document: Stored,
-    bounds: Bounds,
     /// Whether its id is new, once it is stored.
     outcome: Mutex<Option<Result<bool, Failure>>>,
 }
@@ -61,38 +57,60 @@ struct Open {
     connection: Connection,
     /// Size of its content; no other process writes it.
     size: Size,
+    limits: Size,
 }
 
-/// Fails if the file is another program's, or if another process has it. Says so sooner than `open` if it
+/// Why a file cannot be opened.
+struct Refused(String);
+
+impl From<rusqlite::Error> for Refused {
+    fn from(error: rusqlite::Error) -> Self {
+        let is_busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+        Self(if is_busy { "another process has it open".to_owned() } else { error.to_string() })
+    }
+}
+
+impl Refused {
+    fn at(self, path: &Path) -> Error {
+        let message = format!("cannot keep documents in {}: {}", path.display(), self.0);
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+}
+
+/// Fails if the file is another program's, or if another process has it. Says so sooner than [`Store::open`] if it
 /// comes before the model is loaded.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`], with the path.
-pub fn check(path: &Path) -> Result<()> {
-    if path.exists() { named(path, connect(path)).map(drop) } else { Ok(()) }
+pub fn check_store(path: &Path) -> Result<()> {
+    if path.exists() { connect(path).map(drop).map_err(|refused| refused.at(path)) } else { Ok(()) }
 }
 
-/// The inner error is one that `SQLite` does not know.
-fn named<T>(path: &Path, opened: rusqlite::Result<Result<T, String>>) -> Result<T> {
-    let refused = |error: String| {
-        Error::new(ErrorKind::InvalidArgument, format!("cannot keep documents in {}: {error}", path.display()))
-    };
-    opened
-        .map_err(|error| {
-            let is_busy = error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
-            refused(if is_busy { "another process has it open".to_owned() } else { error.to_string() })
-        })?
-        .map_err(refused)
-}
-
-impl FileStore {
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        named(path, open(path))
+impl Store {
+    /// Opens the file of `--store`, or a database in memory.
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
+        let limits = Size { documents: settings.store_documents, bytes: settings.store_bytes };
+        Self::new(settings.store.as_deref(), limits)
     }
 
-    /// Stores documents within the bounds, with one flush to the disk; returns of each whether its id is new.
-    pub(super) fn put(&self, documents: Vec<(String, Stored)>, bounds: Bounds) -> Vec<Result<bool, Failure>> {
-        let put = |(id, document)| Arc::new(Put { id, document, bounds, outcome: Mutex::default() });
+    pub(super) fn new(path: Option<&Path>, limits: Size) -> Result<Self> {
+        let open = match path {
+            Some(path) => open(path, limits).map_err(|refused| refused.at(path))?,
+            None => Connection::open_in_memory()
+                .and_then(|connection| lay_out(connection, limits))
+                .map_err(|error| broken(&error))?,
+        };
+        Ok(Self { open: Mutex::new(open), waiting: Mutex::default() })
+    }
+
+    /// Stores a document durably; returns whether its id is new.
+    pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
+        self.put_all(vec![(id.to_owned(), document)]).remove(0)
+    }
+
+    /// Stores documents durably, in one transaction; returns of each whether its id is new. One that fails fails alone.
+    pub(crate) fn put_all(&self, documents: Vec<(String, Stored)>) -> Vec<Result<bool, Failure>> {
+        let put = |(id, document)| Arc::new(Put { id, document, outcome: Mutex::default() });
         let puts: Vec<Arc<Put>> = documents.into_iter().map(put).collect();
         locked(&self.waiting).extend(puts.iter().map(Arc::clone));
         let mut open = self.lock();
@@ -113,8 +131,8 @@ impl FileStore {
         puts.iter().map(|put| locked(&put.outcome).take().unwrap_or_else(panicked)).collect()
     }
 
-    /// The documents with words of the query, the best first.
-    pub(super) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Arc<Stored>)>> {
+    /// The documents with words of a query, the best by BM25 first.
+    pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Stored)>> {
         let Some(expression) = full_text_index::expression(query) else { return Ok(Vec::new()) };
         let open = self.lock();
         let found = || {
@@ -127,7 +145,7 @@ impl FileStore {
         found().map_err(|error| broken(&error))
     }
 
-    pub(super) fn get(&self, id: &str) -> Result<Option<Arc<Stored>>> {
+    pub(crate) fn get(&self, id: &str) -> Result<Option<Stored>> {
         let found = self
             .lock()
             .connection
@@ -136,7 +154,8 @@ impl FileStore {
         Ok(found.map_err(|error| broken(&error))?.map(|(_, stored)| stored))
     }
 
-    pub(super) fn all(&self) -> Result<Vec<(String, Arc<Stored>)>> {
+    /// All documents with their ids, in the order of ids.
+    pub(crate) fn all(&self) -> Result<Vec<(String, Stored)>> {
         let open = self.lock();
         let all = || {
             let mut select = open.connection.prepare_cached(&format!("{SELECT} ORDER BY id"))?;
@@ -145,7 +164,8 @@ impl FileStore {
         all().map_err(|error| broken(&error))
     }
 
-    pub(super) fn delete(&self, id: &str) -> Result<bool> {
+    /// Deletes a document; returns whether there was one.
+    pub(crate) fn delete(&self, id: &str) -> Result<bool> {
         let mut open = self.lock();
         let delete = |open: &mut Open| {
             let Some((row, old)) = row_of(&open.connection, id)? else { return Ok(None) };
@@ -161,7 +181,7 @@ impl FileStore {
         Ok(true)
     }
 
-    pub(super) fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         self.lock().size
     }
 
@@ -177,13 +197,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Open {
     /// Stores those documents of a group that fit, or none if one fails.
     fn put(&mut self, group: &[Arc<Put>]) -> rusqlite::Result<Vec<Result<bool, Failure>>> {
-        let mut size = self.size;
+        let (mut size, limits) = (self.size, self.limits);
         let mut outcomes = Vec::with_capacity(group.len());
         self.write(|connection| {
             for put in group {
                 let old = row_of(connection, &put.id)?;
                 let bytes = put.document.bytes(&put.id);
-                outcomes.push(match put.bounds.replace(size, old.map(|(_, bytes)| bytes), bytes) {
+                outcomes.push(match size.replace(limits, old.map(|(_, bytes)| bytes), bytes) {
                     Err(full) => Err(full),
                     Ok(after) => {
                         size = after;
@@ -218,61 +238,47 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connection, and the version of the layout; `None` in a new file.
-fn connect(path: &Path) -> rusqlite::Result<Result<(Connection, Option<i32>), String>> {
+/// A file that is new or of this program.
+fn connect(path: &Path) -> Result<Connection, Refused> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(LOCK_TIMEOUT)?;
     // Another process that has the file makes this fail at once, instead of at the first document.
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables > 0 && application != APPLICATION_ID {
-        return Ok(Err("it is a database of another program".to_owned()));
+    if !is_empty(&connection)? && application != APPLICATION_ID {
+        return Err(Refused("it is a database of another program".to_owned()));
     }
-    if tables > 0 && version != VERSION && version != WITHOUT_WORDS {
-        return Ok(Err(format!("its layout is number {version}, and this version knows number {VERSION}")));
+    if !is_empty(&connection)? && version != VERSION {
+        return Err(Refused(format!("its layout is number {version}, and this version knows number {VERSION}")));
     }
-    Ok(Ok((connection, (tables > 0).then_some(version))))
+    Ok(connection)
 }
 
-fn open(path: &Path) -> rusqlite::Result<Result<FileStore, String>> {
-    if let Err(error) = create(path) {
-        return Ok(Err(error.to_string()));
-    }
-    let (mut connection, version) = match connect(path)? {
-        Ok(connected) => connected,
-        Err(refused) => return Ok(Err(refused)),
-    };
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
+}
+
+fn open(path: &Path, limits: Size) -> Result<Open, Refused> {
+    create(path).map_err(|error| Refused(error.to_string()))?;
+    let connection = connect(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if version.is_none() {
-        transaction.execute_batch(&format!("{LAYOUT} PRAGMA application_id = {APPLICATION_ID};"))?;
-    }
-    if version != Some(VERSION) {
-        transaction.execute_batch(&format!("{} PRAGMA user_version = {VERSION};", full_text_index::LAYOUT))?;
-        index_all(&transaction)?;
-    }
-    transaction.execute_batch(BYTES_INDEX)?;
-    transaction.commit()?;
-    let (documents, bytes) =
-        connection.query_row("SELECT count(*), coalesce(sum(bytes), 0) FROM documents", [], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
-    let open = Mutex::new(Open { connection, size: Size { documents, bytes } });
-    Ok(Ok(FileStore { open, waiting: Mutex::default() }))
+    Ok(lay_out(connection, limits)?)
 }
 
-/// Indexes the words of documents from before there was an index.
-fn index_all(connection: &Connection) -> rusqlite::Result<()> {
-    let mut all = connection.prepare("SELECT rowid, title, text FROM documents")?;
-    let mut rows = all.query([])?;
-    while let Some(row) = rows.next()? {
-        let (number, title, text): (i64, Option<String>, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        full_text_index::add(connection, number, title.as_deref(), &text)?;
+/// Lays out a new database.
+fn lay_out(mut connection: Connection, limits: Size) -> rusqlite::Result<Open> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if is_empty(&transaction)? {
+        let index = full_text_index::LAYOUT;
+        let numbers = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};");
+        transaction.execute_batch(&format!("{LAYOUT} {index} {numbers}"))?;
     }
-    Ok(())
+    transaction.commit()?;
+    let count = "SELECT count(*), coalesce(sum(bytes), 0) FROM documents";
+    let size = connection.query_row(count, [], |row| Ok(Size { documents: row.get(0)?, bytes: row.get(1)? }))?;
+    Ok(Open { connection, size, limits })
 }
 
 /// Writes a document in place of the one in the row `old`.
@@ -289,9 +295,9 @@ fn replace(connection: &Connection, old: Option<i64>, put: &Put, bytes: usize) -
 }
 
 /// A row of [`SELECT`].
-fn stored(row: &rusqlite::Row) -> rusqlite::Result<(String, Arc<Stored>)> {
+fn stored(row: &rusqlite::Row) -> rusqlite::Result<(String, Stored)> {
     let stored = Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? };
-    Ok((row.get(0)?, Arc::new(stored)))
+    Ok((row.get(0)?, stored))
 }
 
 /// The row of a document, and its bytes.
