@@ -14,7 +14,7 @@
 //! | `uploads` | uploaded PDFs, DOCX and EPUBs, read by processes of their own |
 //! | `app` | state that the routes share |
 //! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
-//! | `openapi` | the document that describes all routes, and the format of their errors |
+//! | `openapi` | the document that describes all routes |
 //! | `router` | all routes inside the middleware |
 
 mod app;
@@ -111,12 +111,14 @@ impl Server {
         let keys = Arc::new(Keys::read(&settings)?);
         let has_keys = keys.are_required();
         let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
-        let document = openapi::document(&Facts { settings: &settings, has_keys, dimension, max_tokens });
+        let (routes, schemas) = routes::all(settings.fetch);
+        let facts = Facts { settings: &settings, has_keys, dimension, max_tokens };
+        let document = openapi::document(&facts, &routes, schemas);
         let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
         let (stop, stopping) = watch::channel(false);
         let settings = &app.settings;
         let middleware = Middleware {
-            routes: openapi::route_table(),
+            routes: routes::table(&routes),
             hosts: Hosts::read(settings, &bound.address, has_keys)?,
             keys: Arc::clone(&keys),
             protect_all: settings.protect_all,
@@ -125,7 +127,7 @@ impl Server {
             exporter: app.exporter.clone(),
             stopping: stopping.clone(),
         };
-        let router = router::router(&app, middleware)?;
+        let router = router::router(&app, routes, middleware)?;
         let metrics: Arc<dyn ConnectionMetrics> = Arc::clone(&app.metrics) as _;
         let connections = Connections::new(settings, router, metrics, stopping);
         Ok(Self { app, connections, keys, stop, bound, signals, runtime, _log: log })

@@ -1,29 +1,22 @@
 //! The `OpenAPI` document of a server: every route with its requests, answers and errors.
 //!
 //! Schemas are those of the types that the routes read and write, so their doc comments are the document's
-//! descriptions. `operations` lists the routes, and `common.json` has what they share. `tests` compares the list with
-//! the router's routes; `tests/python/server/test_openapi.py` compares the document with what a server answers.
-
-mod operations;
-mod schemas;
+//! descriptions. Each API lists its routes next to its handlers, and `common.json` has what they share.
+//! `tests/python/server/test_openapi.py` compares the document with what a server answers.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::http::failure::{
-    Cause, ErrorFormat, ExaFailure, McpFailure, NativeFailure, OpenAiFailure, RerankFailure, TeiFailure, VllmFailure,
-};
+use crate::http::failure::{Cause, ErrorShape, Failure};
 use crate::http::request_id::LONGEST_ID;
-use crate::http::route_table::RouteTable;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::highlights::{FORM, JSON};
+use crate::routes::highlights::FORM;
+use crate::routes::route::{Handling, JSON, Route, SuccessAnswer};
+use crate::routes::schemas::{Schemas, fill};
 use crate::routes::vectors::Purpose;
 use crate::settings::Settings;
-use operations::{Handling, Operation, SuccessAnswer, operations};
-use schemas::{Schemas, fill};
 
 /// Values of a server that a document contains.
 #[derive(Clone, Copy)]
@@ -34,38 +27,19 @@ pub(crate) struct Facts<'app> {
     pub(crate) max_tokens: usize,
 }
 
-pub(crate) fn document(facts: &Facts) -> Value {
-    let mut schemas = Schemas::new();
-    let operations = operations(&mut schemas);
+pub(crate) fn document(facts: &Facts, routes: &[Route], mut schemas: Schemas) -> Value {
     // The file is part of the program; a test reads it.
     let mut document: Value = serde_json::from_str(include_str!("openapi/common.json")).unwrap_or_default();
-    for operation in &operations {
-        document["paths"][operation.path][operation.method] = operation.json(facts);
+    for route in routes {
+        document["paths"][route.path][route.method.as_str().to_lowercase()] = route.operation(facts);
     }
     // Either way to send a key, or none.
     document["security"] =
         if facts.has_keys { json!([{"bearer": []}, {"key": []}]) } else { json!([{}, {"bearer": []}, {"key": []}]) };
-    document["components"]["responses"] = failures(&operations, facts, &mut schemas).into();
+    document["components"]["responses"] = failures(routes, facts, &mut schemas).into();
     document["components"]["schemas"] = schemas.components().into();
     fill(&mut document, &facts.by_name());
     document
-}
-
-/// The method and path of each route, files of the documentation excepted.
-pub(crate) fn routes() -> &'static [(&'static str, &'static str)] {
-    static ROUTES: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
-        let operations = operations(&mut Schemas::new()).into_iter();
-        operations.map(|operation| (operation.method, operation.path)).collect()
-    });
-    &ROUTES
-}
-
-pub(crate) fn route_table() -> RouteTable {
-    let mut table = RouteTable::default();
-    for operation in operations(&mut Schemas::new()) {
-        table.insert(operation.path, operation.errors, operation.is_open);
-    }
-    table
 }
 
 impl Facts<'_> {
@@ -92,8 +66,8 @@ impl Facts<'_> {
     }
 }
 
-impl Operation {
-    fn json(&self, facts: &Facts) -> Value {
+impl Route {
+    fn operation(&self, facts: &Facts) -> Value {
         let mut operation = json!({
             "operationId": self.id,
             "tags": [self.tag],
@@ -129,7 +103,7 @@ impl Operation {
 
     fn statuses(&self, facts: &Facts) -> impl Iterator<Item = u16> {
         let is_open = self.needs_no_key(facts);
-        let has_422 = self.errors.status(StatusCode::UNPROCESSABLE_ENTITY) == StatusCode::UNPROCESSABLE_ENTITY;
+        let has_422 = (self.errors.status)(&Failure::new(Cause::Unprocessable, "")) == StatusCode::UNPROCESSABLE_ENTITY;
         let of_work = self.work.failures().iter().copied().filter(move |status| *status != 422 || has_422);
         of_work.chain(self.failures.iter().copied()).filter(move |status| *status != 401 || !is_open)
     }
@@ -145,8 +119,8 @@ impl Operation {
 }
 
 impl SuccessAnswer {
-    fn json(&self, operation: &Operation) -> Value {
-        let (work, mut headers) = (operation.work, ALWAYS.to_vec());
+    fn json(&self, route: &Route) -> Value {
+        let (work, mut headers) = (route.work, ALWAYS.to_vec());
         if work == Handling::Parse {
             headers.extend([
                 ("x-ignored-fields", "IgnoredFields"),
@@ -157,7 +131,7 @@ impl SuccessAnswer {
         if work != Handling::Immediate {
             headers.extend([("x-queue-time", "QueueTime"), ("x-inference-time", "InferenceTime")]);
         }
-        if operation.has_tei_headers {
+        if route.has_tei_headers {
             headers.extend([
                 ("x-compute-type", "ComputeType"),
                 ("x-compute-time", "ComputeTime"),
@@ -190,21 +164,21 @@ fn header_references(names: &[(&str, &str)]) -> Map<String, Value> {
     names.iter().map(|(header, component)| ((*header).to_owned(), reference(component))).collect()
 }
 
-fn failure_name(format: ErrorFormat, status: u16) -> String {
-    format!("{format:?}{status}")
+fn failure_name(errors: &ErrorShape, status: u16) -> String {
+    format!("{}{status}", errors.name)
 }
 
-/// Every failure that an operation names.
-fn failures(operations: &[Operation], facts: &Facts, schemas: &mut Schemas) -> Map<String, Value> {
-    let named = operations.iter().flat_map(|operation| {
-        let format = operation.errors;
-        operation.statuses(facts).map(move |status| (failure_name(format, status), (format, status)))
+/// Every failure that a route names.
+fn failures(routes: &[Route], facts: &Facts, schemas: &mut Schemas) -> Map<String, Value> {
+    let named = routes.iter().flat_map(|route| {
+        let errors = route.errors;
+        route.statuses(facts).map(move |status| (failure_name(errors, status), (errors, status)))
     });
-    let named: BTreeMap<String, (ErrorFormat, u16)> = named.collect();
-    named.into_iter().map(|(name, (format, status))| (name, failure(format, status, schemas))).collect()
+    let named: BTreeMap<String, (&ErrorShape, u16)> = named.collect();
+    named.into_iter().map(|(name, (errors, status))| (name, failure(errors, status, schemas))).collect()
 }
 
-fn failure(format: ErrorFormat, status: u16, schemas: &mut Schemas) -> Value {
+fn failure(errors: &ErrorShape, status: u16, schemas: &mut Schemas) -> Value {
     let mut headers = ALWAYS.to_vec();
     match status {
         401 => headers.push(("www-authenticate", "Authenticate")),
@@ -213,28 +187,7 @@ fn failure(format: ErrorFormat, status: u16, schemas: &mut Schemas) -> Value {
     }
     let kinds = Cause::all().map(Cause::row).filter(|row| row.status == status);
     let kinds: Vec<String> = kinds.map(|row| format!("`{}`", row.name)).collect();
-    let schema = match format {
-        // Only requests of Text Embeddings Inference get 422 there.
-        ErrorFormat::Rerank | ErrorFormat::Vllm if status == 422 => schemas.answer::<TeiFailure>(),
-        // Such requests may be empty or too large.
-        ErrorFormat::Rerank if matches!(status, 400 | 413) => {
-            json!({"anyOf": [schemas.answer::<RerankFailure>(), schemas.answer::<TeiFailure>()]})
-        }
-        ErrorFormat::Vllm if matches!(status, 400 | 413) => {
-            json!({"anyOf": [schemas.answer::<VllmFailure>(), schemas.answer::<TeiFailure>()]})
-        }
-        // vLLM's fields are on OpenAI's route too.
-        ErrorFormat::OpenAi if status == 400 => {
-            json!({"anyOf": [schemas.answer::<OpenAiFailure>(), schemas.answer::<VllmFailure>()]})
-        }
-        ErrorFormat::Native => schemas.answer::<NativeFailure>(),
-        ErrorFormat::OpenAi => schemas.answer::<OpenAiFailure>(),
-        ErrorFormat::Tei => schemas.answer::<TeiFailure>(),
-        ErrorFormat::Exa => schemas.answer::<ExaFailure>(),
-        ErrorFormat::Mcp => schemas.answer::<McpFailure>(),
-        ErrorFormat::Rerank => schemas.answer::<RerankFailure>(),
-        ErrorFormat::Vllm => schemas.answer::<VllmFailure>(),
-    };
+    let schema = schemas.written(|generator| (errors.schema)(status, generator));
     json!({
         "description": format!("{} ({}.)", meaning(status), kinds.join(", ")),
         "headers": header_references(&headers),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::{Extension, Router};
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tower_http::CompressionLevel;
@@ -13,21 +13,35 @@ use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
 
 use crate::app::App;
+use crate::http::body::BodyLimit;
 use crate::http::failure::{Cause, Failure};
 use crate::http::middleware::{EXPOSED, Middleware, handle};
 use crate::http::negotiation::compress_if_preferred;
 use crate::http::{tei_headers, vector_headers};
-use crate::openapi;
-use crate::routes::families;
+use crate::routes::route::Route;
 
 /// How long a browser may cache the result of a preflight.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
 
+/// The method and path of each route.
+type Known = Arc<[(Method, &'static str)]>;
+
 /// All routes, inside the middleware.
-pub(crate) fn router(app: &Arc<App>, middleware: Middleware) -> Result<Router> {
-    let router = families(app.settings.fetch)
-        .fallback(no_such_route)
-        .method_not_allowed_fallback(wrong_method)
+pub(crate) fn router(app: &Arc<App>, routes: Vec<Route>, middleware: Middleware) -> Result<Router> {
+    let known: Known = routes.iter().map(|route| (route.method.clone(), route.path)).collect();
+    let mut router = Router::new();
+    for route in routes {
+        let limit = BodyLimit(route.body_limit.unwrap_or(usize::MAX).min(app.settings.max_body_bytes));
+        let handler = route.handler.layer(Extension(limit));
+        if let Some(alias) = route.alias {
+            router = router.route(alias, handler.clone());
+        }
+        router = router.route(route.path, handler);
+    }
+    let of_others = Arc::clone(&known);
+    let router = router
+        .fallback(async move |method, uri| no_such_route(&known, &method, &uri))
+        .method_not_allowed_fallback(async move |method, uri| wrong_method(&of_others, &method, &uri))
         .layer(from_fn_with_state(Arc::new(middleware), handle))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(from_fn(compress_if_preferred))
@@ -57,24 +71,23 @@ fn prefixed(router: Router, prefix: &str) -> Router {
     }
 }
 
-async fn no_such_route(method: Method, uri: Uri) -> Failure {
-    let all = openapi::routes();
+fn no_such_route(all: &[(Method, &'static str)], method: &Method, uri: &Uri) -> Failure {
     let paths: Vec<&str> = all.iter().map(|(_, path)| *path).collect();
     let advice = if let Some(path) = similar(uri.path(), &paths) {
         format!("did you mean {path}?")
     } else {
         // Not the files of the pages.
         let routes = all.iter().filter(|(_, path)| !path.contains('.') || *path == "/openapi.json");
-        let routes: Vec<String> = routes.map(|(method, path)| format!("{} {path}", method.to_uppercase())).collect();
+        let routes: Vec<String> = routes.map(|(method, path)| format!("{method} {path}")).collect();
         format!("the routes are {}", routes.join(", "))
     };
     let message = format!("there is no route {method} {}; {advice}", uri.path());
     Failure::new(Cause::Core(ErrorKind::NotFound), message)
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Failure {
+fn wrong_method(all: &[(Method, &'static str)], method: &Method, uri: &Uri) -> Failure {
     let path = uri.path();
-    let allowed = openapi::routes().iter().filter(|(_, other)| *other == path).map(|(method, _)| method.to_uppercase());
+    let allowed = all.iter().filter(|(_, other)| *other == path).map(|(method, _)| method.to_string());
     let allowed: Vec<String> = allowed.collect();
     let advice = if allowed.is_empty() { String::new() } else { format!("; send {}", allowed.join(" or ")) };
     Failure::new(Cause::MethodNotAllowed, format!("{path} does not take {method}{advice}"))

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, post};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
@@ -105,37 +104,34 @@ impl Admission {
     }
 }
 
-/// A route for `POST` requests whose answers this work computes.
-pub(crate) fn computing<S: Admits>(work: fn(&S, &Input) -> Result<Reply, Failure>) -> MethodRouter<Arc<S>> {
-    post(async move |State(state): State<Arc<S>>, request: Request| compute(&state, request, work).await)
-}
-
 /// Admits a request and runs its work on a blocking thread.
-pub(crate) async fn compute<S: Admits>(
+pub(crate) async fn admit_and_run<S: Admits>(
     state: &Arc<S>,
     request: Request,
     work: impl FnOnce(&S, &Input) -> Result<Reply, Failure> + Send + 'static,
 ) -> Result<Response, Failure> {
-    let mut admitted = Admitted::new(state, request).await?;
-    let begun = |state: &S, input: &Input| {
+    let mut admitted = Admitted::admit(state, request).await?;
+    let run = |state: &S, input: &Input| {
         let mut reply = work(state, input)?;
         reply.headers.extend(input.ignored_header());
         let rest = reply.rest.take();
         Ok((reply, rest))
     };
-    let reply = admitted.begin(begun).await?;
+    let reply = admitted.with_permit_and_rest(run).await?;
     Ok(admitted.respond(reply))
 }
 
 impl<S: Admits> Admitted<S> {
-    pub(crate) async fn new(state: &Arc<S>, request: Request) -> Result<Self, Failure> {
+    /// Takes a slot, reserves memory for the body, and reads it.
+    pub(crate) async fn admit(state: &Arc<S>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let limits: RequestLimits =
             *parts.extensions.get().ok_or_else(|| internal("a request without its deadline"))?;
         let id = parts.extensions.get::<RequestId>().cloned().ok_or_else(|| internal("a request without its name"))?;
+        let limit = parts.extensions.get().ok_or_else(|| internal("a request without the limit of its body"))?;
         let admission = state.admission();
         let slot = admission.slot()?;
-        let (body, memory) = admission.bodies.read(&parts.headers, body, limits.deadline.into()).await?;
+        let (body, memory) = admission.bodies.read(&parts.headers, body, *limit, limits.deadline.into()).await?;
         Ok(Self {
             state: Arc::clone(state),
             headers: parts.headers,
@@ -154,15 +150,15 @@ impl<S: Admits> Admitted<S> {
     }
 
     /// Waits for a permit and runs work with it. Work with a wait in between takes one permit before and one after it.
-    pub(crate) async fn turn<T: Send + 'static>(
+    pub(crate) async fn with_permit<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&S, &Input) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.begin(|state, input| Ok((work(state, input)?, None))).await
+        self.with_permit_and_rest(|state, input| Ok((work(state, input)?, None))).await
     }
 
-    /// As `turn`, for work with a rest: the result comes before the rest is done, with the same permit.
-    async fn begin<T: Send + 'static>(
+    /// As `with_permit`, for work with a rest: the result comes before the rest is done, with the same permit.
+    async fn with_permit_and_rest<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&S, &Input) -> Result<(T, Option<Continuation>), Failure> + Send + 'static,
     ) -> Result<T, Failure> {

@@ -73,17 +73,20 @@ impl BodyMemory {
     }
 }
 
+/// The most bytes of a request's body: an extension of every request that has a route.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) usize);
+
 /// Reads bodies within the limits of a server.
 pub(crate) struct BodyReader {
     pub(crate) memory: BodyMemory,
-    max_bytes: usize,
     timeout: Duration,
 }
 
 impl BodyReader {
     pub(crate) fn new(settings: &Settings) -> Self {
         let memory = BodyMemory::new(settings.max_queue_bytes);
-        Self { memory, max_bytes: settings.max_body_bytes, timeout: settings.body_timeout }
+        Self { memory, timeout: settings.body_timeout }
     }
 
     /// A body and its share of the memory.
@@ -91,6 +94,7 @@ impl BodyReader {
         &self,
         headers: &HeaderMap,
         body: Body,
+        limit: BodyLimit,
         deadline: Instant,
     ) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
         if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
@@ -98,7 +102,7 @@ impl BodyReader {
             return Err(Failure::new(Cause::UnsupportedMediaType, message));
         }
         let until = (Instant::now() + self.timeout).min(deadline);
-        match timeout_at(until, self.collect(body)).await {
+        match timeout_at(until, self.collect(body, limit)).await {
             Ok(read) => read,
             Err(_) if until == deadline => Err(too_late("the request's timeout passed while its body was read")),
             Err(_) => Err(Failure::new(
@@ -108,8 +112,11 @@ impl BodyReader {
         }
     }
 
-    async fn collect(&self, mut body: Body) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
-        let limit = self.max_bytes;
+    async fn collect(
+        &self,
+        mut body: Body,
+        BodyLimit(limit): BodyLimit,
+    ) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
         let too_large = || Failure::new(Cause::TooLarge, format!("the body is larger than {limit} bytes"));
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if declared > limit {

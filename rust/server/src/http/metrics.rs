@@ -23,16 +23,13 @@ use crate::net::connections::ConnectionMetrics;
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a server has at the moment.
+/// What `/metrics` reads of the server when it is called.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Requests.
-    pub(crate) running: usize,
-    /// Requests.
-    pub(crate) waiting: usize,
-    /// Stored ones.
-    pub(crate) documents: usize,
-    pub(crate) document_bytes: usize,
+    pub(crate) running_requests: usize,
+    pub(crate) queued_requests: usize,
+    pub(crate) stored_documents: usize,
+    pub(crate) stored_bytes: usize,
 }
 
 /// Counters are incremented as events happen, gauges are set for each `/metrics`.
@@ -160,12 +157,12 @@ impl Metrics {
     pub(crate) fn text(&self, engine: &Engine, load: Load) -> Result<String, fmt::Error> {
         let cache = engine.cache();
         let gauges = [
-            (&self.running, load.running),
-            (&self.waiting, load.waiting),
+            (&self.running, load.running_requests),
+            (&self.waiting, load.queued_requests),
             (&self.cache_pages, cache.pages),
             (&self.cache_bytes, cache.bytes),
-            (&self.documents, load.documents),
-            (&self.document_bytes, load.document_bytes),
+            (&self.documents, load.stored_documents),
+            (&self.document_bytes, load.stored_bytes),
         ];
         for (gauge, value) in gauges {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

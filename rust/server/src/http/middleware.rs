@@ -15,7 +15,7 @@ use pullquote_core::error::{Error, ErrorKind};
 use tokio::sync::watch;
 
 use crate::http::auth::Keys;
-use crate::http::failure::{Cause, ErrorFormat, Failure};
+use crate::http::failure::{Cause, ErrorShape, Failure};
 use crate::http::host_check::Hosts;
 use crate::http::input::{IGNORED, RequestLimits};
 use crate::http::metrics::Metrics;
@@ -74,7 +74,7 @@ pub(crate) async fn handle(State(server): State<Arc<Middleware>>, request: Reque
     let id = RequestId::of(request.headers());
     let caller = trace_context::caller(request.headers());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let format = server.routes.error_format(request.uri().path());
+    let errors = server.routes.errors(request.uri().path());
     let (method, is_http1) = (request.method().clone(), request.version() < Version::HTTP_2);
     let span = server.exporter.as_ref().and_then(|exporter| exporter.request(caller.as_ref(), &method, &route));
     let context = span.as_ref().map(RequestSpan::context).or_else(|| caller.as_ref().map(trace_context::child));
@@ -93,7 +93,7 @@ pub(crate) async fn handle(State(server): State<Arc<Middleware>>, request: Reque
             failure.into_response()
         }
     };
-    let mut response = guard.finish(response, format);
+    let mut response = guard.finish(response, errors);
     if !drain.finish().await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -143,12 +143,12 @@ fn priority(headers: &HeaderMap) -> Result<i32, Failure> {
 }
 
 impl RequestGuard<'_> {
-    fn finish(mut self, mut response: Response, format: ErrorFormat) -> Response {
+    fn finish(mut self, mut response: Response, errors: &'static ErrorShape) -> Response {
         self.is_finished = true;
         let mut failure = response.extensions_mut().remove::<Failure>();
         if let Some(failure) = &mut failure {
             self.conceal(failure);
-            response = render(failure, failure.format.unwrap_or(format), &self.id, &response);
+            response = render(failure, failure.shape.unwrap_or(errors), &self.id, &response);
         }
         let times = response.extensions_mut().remove::<RequestTimes>();
         let total = self.began.elapsed();
@@ -228,10 +228,9 @@ impl Drop for RequestGuard<'_> {
 }
 
 /// Writes a failure's body, and keeps the headers of the response, such as `Allow` of a 405.
-fn render(failure: &Failure, format: ErrorFormat, id: &RequestId, bare: &Response) -> Response {
-    let mut response =
-        (failure.status(format), [(header::CONTENT_TYPE, "application/json")], format.body(failure, &id.0).to_string())
-            .into_response();
+fn render(failure: &Failure, shape: &ErrorShape, id: &RequestId, bare: &Response) -> Response {
+    let (status, body) = ((shape.status)(failure), (shape.body)(failure, &id.0).to_string());
+    let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     for (name, value) in bare.headers() {
         if name != header::CONTENT_TYPE && name != header::CONTENT_LENGTH {
             response.headers_mut().append(name, value.clone());

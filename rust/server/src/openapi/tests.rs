@@ -1,41 +1,18 @@
-//! The documented routes and methods are those of the router, in both directions.
+//! The document is consistent in itself, and with the keys and limits of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Facts, document, route_table};
-use crate::http::failure::ErrorFormat;
-use crate::routes::families;
+use super::{Facts, document};
+use crate::routes;
 use crate::routes::static_files::FILES;
 use crate::settings::tests::settings;
 
 fn documented(has_keys: bool) -> Value {
     let settings = settings(&json!({})).unwrap();
-    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 })
-}
-
-/// Paths and methods, as axum prints them for debugging.
-fn routed() -> BTreeSet<(String, String)> {
-    let shown = format!("{:?}", families(true));
-    let shown = shown.split("fallback_router").next().unwrap();
-    let (mut paths, mut methods) = (BTreeMap::new(), BTreeMap::new());
-    for part in shown.split("RouteId(").skip(1) {
-        let (id, rest) = part.split_once("): ").unwrap();
-        if let Some(path) = rest.strip_prefix('"') {
-            paths.insert(id, path.split('"').next().unwrap());
-        } else if let Some((_, allowed)) = rest.split_once("allow_header: Bytes(b\"") {
-            methods.insert(id, allowed.split('"').next().unwrap());
-        }
-    }
-    assert_eq!(paths.len(), methods.len(), "axum shows its routes in another way: {shown}");
-    let of_path = |(id, path): (&&str, &&str)| {
-        // axum answers HEAD for every GET.
-        let allowed = methods[id].split(',').filter(|method| *method != "HEAD");
-        allowed.map(|method| ((*path).to_owned(), method.to_lowercase())).collect::<Vec<_>>()
-    };
-    // Paths with two slashes are aliases.
-    paths.iter().filter(|(_, path)| !path.starts_with("//")).flat_map(of_path).collect()
+    let (routes, schemas) = routes::all(true);
+    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 }, &routes, schemas)
 }
 
 fn resolved<'document>(document: &'document Value, value: &'document Value) -> &'document Value {
@@ -55,15 +32,6 @@ fn operations(document: &Value) -> BTreeMap<(String, String), &Value> {
         }
     }
     found
-}
-
-#[test]
-fn every_route_and_method_is_documented_and_no_other() {
-    let document = documented(false);
-    let documented: BTreeSet<(String, String)> = operations(&document).into_keys().collect();
-    let routed = routed();
-    assert!(routed.contains(&("/documents/{id}".to_owned(), "put".to_owned())), "{routed:?}");
-    assert_eq!(documented, routed);
 }
 
 #[test]
@@ -95,36 +63,13 @@ fn api_keys_are_required_except_on_open_routes() {
     assert!(has_way_without(&documented(false)));
     let document = documented(true);
     assert!(!has_way_without(&document));
-    let table = route_table();
+    let table = routes::table(&routes::all(true).0);
     for ((path, method), operation) in operations(&document) {
         let is_probe = ["/live", "/health", "/v1/health", "/ping", "/metrics", "/openapi.json"].contains(&&*path);
         let is_open = method == "get" && (is_probe || FILES.iter().any(|file| file.path == path));
         assert_eq!(operation["security"] == json!([]), is_open, "{path}");
         assert_eq!(operation["responses"]["401"].is_null(), is_open, "{path}");
         assert_eq!(table.is_open(&method.to_uppercase().parse().unwrap(), &path), is_open, "{path}");
-    }
-}
-
-#[test]
-fn errors_have_the_format_of_the_routes_api() {
-    let table = route_table();
-    for (format, paths) in [
-        (ErrorFormat::Rerank, "/rerank /v1/rerank /v2/rerank /reranking /v1/reranking"),
-        (ErrorFormat::Vllm, "/v1/embed /v2/embed /v1/tokenize /v1/detokenize /detokenize /score /v1/score /pooling"),
-        (ErrorFormat::Vllm, "/invocations /version"),
-        (
-            ErrorFormat::OpenAi,
-            "/embedding /embeddings /models /v1/models /v1/models/a /v1/embeddings /v1/none /v1/health",
-        ),
-        (ErrorFormat::Tei, "/ /embed /embed_all /embed_sparse /predict /similarity /tokenize /decode /info /ping"),
-        (ErrorFormat::Exa, "/contents //contents /search //search /findSimilar //findSimilar /answer //answer"),
-        (ErrorFormat::Mcp, "/mcp"),
-        (ErrorFormat::Native, "/highlights /render /documents /documents/a /live /metrics /page.css /none"),
-        (ErrorFormat::Native, "/predictions/semantic_highlighter"),
-    ] {
-        for path in paths.split(' ') {
-            assert_eq!(table.error_format(path), format, "{path}");
-        }
     }
 }
 

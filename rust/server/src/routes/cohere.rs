@@ -3,9 +3,6 @@
 //!
 //! Cohere cuts long texts by default. The header `x-truncated` and `meta.warnings` count those that were cut.
 
-use std::sync::Arc;
-
-use axum::Router;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
@@ -13,10 +10,10 @@ use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::openai::check_dimensions;
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::body::Object;
 use crate::http::dtype::{int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
@@ -24,14 +21,33 @@ use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
+use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
+use crate::routes::schemas::Schemas;
 use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model};
+use crate::routes::vllm::failure::VLLM;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/embed", computing(|app, input| embed(app, input, "1")))
-        .route("/v2/embed", computing(|app, input| embed(app, input, "2")))
+pub(super) const API: Api = Api { tag: "cohere", errors: &VLLM };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let example = json!({
+        "model": "{model_name}",
+        "texts": ["The moon is white."],
+        "input_type": "search_document",
+        "embedding_types": ["float", "ubinary"],
+    });
+    let summary = "Embed texts, as Cohere does";
+    let mut described = |route: Route| {
+        route
+            .reads(schemas.request::<CohereEmbedRequest>(), example.clone())
+            .writes_json("A vector for each text, in order, of each type.", schemas.answer::<CohereEmbeddings>())
+            .fails(&[404])
+    };
+    vec![
+        described(API.compute("/v1/embed", |app, input| embed(app, input, "1"), "cohereEmbedV1", summary)),
+        described(API.compute("/v2/embed", |app, input| embed(app, input, "2"), "cohereEmbedV2", summary)),
+    ]
 }
 
 /// Texts, as a list or as the parts of inputs.

@@ -8,6 +8,7 @@
 
 mod answer;
 mod contents;
+pub(super) mod failure;
 pub(super) mod named_pages;
 pub(super) mod passages;
 mod request;
@@ -16,30 +17,51 @@ mod search_request;
 mod shortlist;
 mod upstream;
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::routing::post;
-
-use crate::app::App;
 use crate::http::failure::{Cause, Failure};
-pub(crate) use answer::ExaAnswer;
-pub(crate) use contents::ContentsRequest;
-pub(crate) use search_request::SearchRequest;
+use crate::routes::route::{Api, Route};
+use crate::routes::schemas::Schemas;
+use answer::ExaAnswer;
+use contents::ContentsRequest;
+use failure::EXA;
+use search_request::SearchRequest;
+use serde_json::json;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    // The paths with two slashes: Exa's client for Python appends "/contents" to its base address, even if that ends
-    // with a slash.
-    Router::new()
-        .route("/contents", post(contents::contents))
-        .route("//contents", post(contents::contents))
-        .route("/search", post(search::search))
-        .route("//search", post(search::search))
-        .route("/findSimilar", post(find_similar))
-        .route("//findSimilar", post(find_similar))
-        .route("/answer", post(answer_route))
-        .route("//answer", post(answer_route))
+pub(super) const API: Api = Api { tag: "exa", errors: &EXA };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let contents = json!({
+        "urls": ["https://example.com/bread"],
+        "documents": [{"url": "https://example.com/bread", "text": "Bread is baked from flour. The moon is white."}],
+        "highlights": {"query": "How is bread made?", "highlightsPerUrl": 1},
+    });
+    let search = json!({"query": "How is bread made?", "numResults": 3, "contents": {"highlights": true}});
+    let answer = schemas.answer::<ExaAnswer>();
+    // Exa's client for Python appends "/contents" to its base address, even if that ends with a slash.
+    let also = |alias, route| Route { alias: Some(alias), ..route };
+    vec![
+        also("//contents", API.post("/contents", contents::contents, "contents", "Find highlights of named pages"))
+            .described(
+                "A page is taken from the request itself, else from the stored documents, else fetched if the server may do \
+                 that. A page that is not available gets a status of its own. Exa's other options are accepted; those that \
+                 would change the answer are listed in `warnings`. If no highlight answers the query, `warnings` says so.",
+            )
+            .reads(schemas.request::<ContentsRequest>(), contents)
+            .writes_json("The pages that are available.", answer.clone()),
+        also("//search", API.post("/search", search::search, "search", "Search stored pages, or an upstream server"))
+            .described(
+                "Without an upstream server, all stored documents are ranked by the best passage of each. If more documents \
+                 are stored than `documents` may have, those with the query's words are.",
+            )
+            .reads(schemas.request::<SearchRequest>(), search)
+            .writes_json("The pages that were found.", answer)
+            .fails(&[502]),
+        also("//findSimilar", API.post("/findSimilar", find_similar, "findSimilar", NO_INDEX)).fails(&[501]),
+        also("//answer", API.post("/answer", answer_route, "answer", NO_ANSWERS)).fails(&[501]),
+    ]
 }
+
+const NO_INDEX: &str = "Refused: this server has no index of the web";
+const NO_ANSWERS: &str = "Refused: this server does not write answers";
 
 /// Exa finds pages of the web that are similar to one; this server has no index of the web.
 async fn find_similar() -> Failure {

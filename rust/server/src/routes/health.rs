@@ -3,28 +3,53 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Json, Router};
 use pullquote_core::error::{Error, ErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
+use super::highlights::failure::NATIVE;
+use super::llama_cpp;
+use super::route::{Api, Route};
+use super::schemas::Schemas;
+use super::tei::failure::TEI;
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
-pub(crate) use crate::http::metrics::CONTENT_TYPE as METRICS;
+use crate::http::metrics::CONTENT_TYPE as METRICS;
 use crate::http::metrics::Load;
 use crate::http::metrics::devices::{self, DeviceHealth};
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/live", get(live))
-        .route("/health", get(health))
-        .route("/v1/health", get(health))
-        .route("/ping", get(health))
-        .route("/metrics", get(metrics))
+pub(super) const API: Api = Api { tag: "server", errors: &NATIVE };
+/// Text Embeddings Inference has `/` and `/ping` too.
+pub(super) const TEI_API: Api = Api { errors: &TEI, ..API };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let open = |route| Route { is_open: true, ..route };
+    let text = vec![(METRICS, json!({"type": "string"}))];
+    let healthy = schemas.answer::<Healthy>();
+    let summary = "Check that texts are encoded";
+    vec![
+        open(API.get("/live", live, "live", "Check that the process answers"))
+            .writes_json("It does.", schemas.answer::<Live>()),
+        open(API.get("/health", health, "health", summary))
+            .described(
+                "It is healthy if a request encoded a text in the last two seconds; otherwise the server encodes a small text.",
+            )
+            .writes_json("They are.", healthy.clone()),
+        open(llama_cpp::API.get("/v1/health", health, "healthV1", summary))
+            .described("As `/health`.")
+            .writes_json("They are.", healthy.clone()),
+        open(TEI_API.get("/ping", health, "ping", summary))
+            .described("As `/health`.")
+            .writes_json("They are.", healthy),
+        open(API.get("/metrics", metrics, "metrics", "Return metrics"))
+            .writes(200, "Metrics for Prometheus.", text)
+            .fails(&[500]),
+    ]
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -70,8 +95,9 @@ fn unix_time() -> f64 {
 async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
     // The store's size waits for its writes.
     let text = tokio::task::spawn_blocking(move || {
-        let ((running, waiting), stored) = (app.admission.state(), app.store.size());
-        let load = Load { running, waiting, documents: stored.documents, document_bytes: stored.bytes };
+        let ((running_requests, queued_requests), stored) = (app.admission.state(), app.store.size());
+        let (stored_documents, stored_bytes) = (stored.documents, stored.bytes);
+        let load = Load { running_requests, queued_requests, stored_documents, stored_bytes };
         app.metrics.text(&app.engine, load)
     });
     let failed = || Error::new(ErrorKind::Internal, "the metrics cannot be written");

@@ -7,6 +7,7 @@
 //! files (`uploads`).
 
 mod blocks;
+pub(super) mod failure;
 mod highlights_body;
 mod marks;
 mod request;
@@ -15,50 +16,90 @@ mod vectors;
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::post;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use futures_util::stream;
 use pullquote_core::engine::{self, Work};
+use serde_json::json;
 
+use self::failure::NATIVE;
 pub use self::highlights_body::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
-pub(crate) use self::request::HighlightsRequest;
-pub(crate) use self::response::Highlights;
-use self::response::{Footer, Frame, PageHighlights};
+use self::request::HighlightsRequest;
+use self::response::{Footer, Frame, Highlights, PageHighlights};
 pub(super) use self::response::{is_answered, pair, place, places};
 pub(crate) use self::vectors::FORM;
 use self::vectors::{ReturnedVectors, VectorFormat};
 use crate::app::App;
-use crate::http::admission::{Admitted, compute};
+use crate::http::admission::{Admitted, admit_and_run};
 use crate::http::body;
 use crate::http::failure::{Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::http::input::Input;
 use crate::http::negotiation;
 use crate::http::reply::Reply;
+use crate::http::vector_headers::OCTETS;
 use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::request_pages::RequestPage;
+use crate::routes::route::{Api, JSON, Route};
+use crate::routes::schemas::Schemas;
 use crate::uploads::form::{self, UploadForm};
 
-pub(crate) const JSON: &str = "application/json";
 pub(crate) const LINES: &str = "application/x-ndjson";
 
 /// Bytes of lines in one chunk of the body.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/highlights", post(highlights))
+pub(super) const API: Api = Api { tag: "highlights", errors: &NATIVE };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let lines = json!({
+        "type": "string",
+        "description": "One line of JSON for each entry of `results`, and a last line with the other fields.",
+    });
+    let form = json!({
+        "type": "object",
+        "properties": {
+            "highlights": schemas.answer::<Highlights>(),
+            "vectors": {"type": "string"},
+            "queries": {"type": "string"},
+        },
+        "description": "With `return_vectors`: the JSON without vectors, and the vectors as bytes.",
+    });
+    let example = json!({
+        "query": "How is bread made?",
+        "documents": [{"id": "bread", "title": "Bread", "text": "The moon is white. Bread is baked from flour."}],
+        "highlight_length": 1,
+        "top_k": 1,
+    });
+    let content = vec![(JSON, schemas.answer::<Highlights>()), (LINES, lines), (FORM, form)];
+    let file = json!({"type": "string", "contentMediaType": OCTETS});
+    let files = json!({"type": "array", "minItems": 1, "maxItems": "{max_documents}", "items": file});
+    let request = json!({"type": "object", "description": "As in JSON, without `documents`."});
+    vec![
+        API.post("/highlights", highlights, "highlights", "Find the passages that answer a query")
+            .described(
+                "Every highlight is an exact substring of its page. With `accept: application/x-ndjson` the highlights of each \
+                 page are one line. With `return_vectors` and `accept: multipart/form-data` the answer has three parts: \
+                 `highlights`, the JSON; `vectors`, the vectors of the highlights as bytes, in the order of the JSON; and \
+                 `queries`, the vectors of the queries. The `x-embedding` headers of a part describe its vectors. After \
+                 `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it. A form has PDFs, \
+                 DOCX, EPUBs and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
+            )
+            .reads(schemas.request::<HighlightsRequest>(), example)
+            .reads_form(&request, &files)
+            .writes(200, "Highlights, page by page.", content)
+            .fails(&[403, 404, 501]),
+    ]
 }
 
 async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     if form::is_form(request.headers()) {
         return uploaded(&app, request).await;
     }
-    compute(&app, request, |app, input| {
+    admit_and_run(&app, request, |app, input| {
         let mut asked: HighlightsRequest = input.parse()?;
         let documents = asked.take_documents()?.read(app)?;
         answer(app, input, asked, documents)
@@ -66,13 +107,13 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
     .await
 }
 
-/// Highlights of the files of a form. The work has two turns; no turn is held while processes read the files.
+/// Highlights of the files of a form. The work takes two permits; it holds none while processes read the files.
 async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure> {
     check_origin(request.headers(), &app.settings.cors_origin)?;
-    let mut admitted = Admitted::new(app, request).await?;
+    let mut admitted = Admitted::admit(app, request).await?;
     let deadline = admitted.limits.deadline.into();
     let (asked, names, parsings) = admitted
-        .turn(|app, input| {
+        .with_permit(|app, input| {
             let UploadForm { request, files, password } = UploadForm::read(&input.headers, input.body.clone())?;
             let asked: HighlightsRequest = input.parse_part(&request)?;
             if asked.documents.is_some() {
@@ -87,7 +128,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
         })
         .await?;
     let parsed = try_join_all(parsings.into_iter().map(|parsing| app.parser.run(parsing, deadline))).await?;
-    let reply = admitted.turn(move |app, input| {
+    let reply = admitted.with_permit(move |app, input| {
         let documents = parsed.into_iter().map(|parsed| app.parser.finish(parsed)).collect::<Result<Vec<_>, _>>()?;
         let _memory = app.admission.bodies.memory.reserve(documents.iter().map(|document| document.bytes()).sum())?;
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));

@@ -1,29 +1,33 @@
-//! llama.cpp's own routes for vectors and ranks; those that it has in common with others are theirs, and `/v1/health`
-//! is in [`super::health`].
+//! llama.cpp's own route for vectors. Those that it has in common with others are theirs, `/reranking` is in
+//! [`super::rerank`], and `/v1/health` in [`super::health`].
 
-use std::sync::Arc;
-
-use axum::Router;
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::json;
 
-use super::rerank;
+use super::openai::failure::OPENAI;
 use super::vectors::vector_schema;
 use super::vectors::{Direction, ModelName, Texts, Truncation, check_model};
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
+use crate::routes::route::{Api, Route};
+use crate::routes::schemas::Schemas;
 use crate::routes::vector_stream::VectorStream;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/embedding", computing(vectors))
-        .route("/reranking", computing(reranking))
-        .route("/v1/reranking", computing(reranking))
+pub(super) const API: Api = Api { tag: "llamacpp", errors: &OPENAI };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    vec![
+        API.compute("/embedding", vectors, "embedding", "Embed texts, as llama.cpp's own route does")
+            .described("A text that is longer than {max_tokens} tokens is refused.")
+            .reads(schemas.request::<EmbeddingRequest>(), json!({"content": "The moon is white."}))
+            .writes_json("For each text, in order, a list with its vector.", schemas.written(embedding_schema))
+            .fails(&[404]),
+    ]
 }
 
 /// The values of `embd_normalize` that are honoured.
@@ -81,9 +85,4 @@ pub(crate) fn embedding_schema(generator: &mut SchemaGenerator) -> Schema {
             "embedding": {"type": "array", "items": vector_schema(generator), "minItems": 1, "maxItems": 1},
         },
     }})
-}
-
-/// llama.cpp returns no documents.
-fn reranking(app: &App, input: &Input) -> Result<Reply, Failure> {
-    rerank::answer_of(app, input, "2", false)
 }

@@ -5,8 +5,9 @@
 //! document.
 //!
 //! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first, and a
-//! tool's work waits for its turn: the SDK carries the request's [`Exchange`] to the tool and back.
+//! tool's work waits for its permit: the SDK carries the request's [`Exchange`] to the tool and back.
 
+pub(super) mod failure;
 mod highlights;
 mod stored;
 
@@ -14,13 +15,11 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use axum::routing::post;
 use http_body_util::{BodyExt, Collected, Full};
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
@@ -32,8 +31,9 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::failure::MCP;
 use self::highlights::{HighlightsArguments, ToolAnswer, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
@@ -42,6 +42,7 @@ use crate::http::body::check_content_type;
 use crate::http::failure::{Cause, Failure, internal, refused};
 use crate::http::host_check::check_origin;
 use crate::http::reply::Reply;
+use crate::routes::route::{Api, Route};
 
 const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read in full: `highlights` returns the passages that \
     answer a question, word for word, with their places. Ask whole questions, and pass everything that may have the answer in \
@@ -52,11 +53,33 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/e
 
 type McpService = StreamableHttpService<Tools, NeverSessionManager>;
 
+const API: Api = Api { tag: "mcp", errors: &MCP };
+
 /// `fetches` is whether tools take addresses of web pages.
-pub(super) fn routes(fetches: bool) -> Router<Arc<App>> {
+pub(super) fn routes(fetches: bool) -> Vec<Route> {
     let sdk = service(fetches);
     let exchange = async move |State(app): State<Arc<App>>, request: Request| exchange(&app, &sdk, request).await;
-    Router::new().route("/mcp", post(exchange))
+    let message = |description| json!({"type": "object", "description": description});
+    let example = json!({
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "highlights",
+            "arguments": {"query": "How is bread made?", "texts": ["The moon is white. Bread is baked from flour."]},
+        },
+    });
+    vec![
+        API.post("/mcp", exchange, "mcp", "Answer an agent")
+            .described(
+                "Streamable HTTP without sessions. The tools are `highlights`, and `search` and `fetch` over the stored \
+                 documents; `tools/list` describes them. What an agent can correct is a result with `isError`.",
+            )
+            .reads(message("A JSON-RPC request or notification."), example)
+            .writes_json("The JSON-RPC response.", message("A JSON-RPC response."))
+            .writes(202, "The notification is accepted.", Vec::new())
+            .fails(&[403, 404]),
+    ]
 }
 
 /// The SDK's side.
@@ -125,7 +148,7 @@ async fn exchange(app: &Arc<App>, sdk: &McpService, request: Request) -> Result<
     check_origin(request.headers(), &app.settings.cors_origin)?;
     check_content_type(request.headers())?;
     let (mut parts, body) = request.into_parts();
-    let admitted = Admitted::new(app, Request::from_parts(parts.clone(), body)).await?;
+    let admitted = Admitted::admit(app, Request::from_parts(parts.clone(), body)).await?;
     let body = Full::new(admitted.body());
     let exchange = Exchange::new(app, admitted);
     parts.headers.insert(header::ACCEPT, ACCEPTED);
@@ -214,17 +237,9 @@ impl ServerHandler for Tools {
                 state.failure = Some(failure);
                 return Err(ErrorData::internal_error("the server failed", None));
             }
-            Err(failure) => CallToolResult::error(vec![ContentBlock::text(said(&failure))]),
+            Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.message_with_field())]),
         };
         Ok(result.into())
-    }
-}
-
-/// What the agent reads of a failure, so that it can correct its call.
-fn said(failure: &Failure) -> String {
-    match &failure.field {
-        Some(field) if !failure.message.starts_with(field.as_str()) => format!("{field}: {}", failure.message),
-        _ => failure.message.clone(),
     }
 }
 

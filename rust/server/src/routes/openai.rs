@@ -4,13 +4,14 @@
 //! Embeddings Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
 //! [`crate::routes::vector_stream`]), as `OpenAI`, vLLM and `Accept` ask for them.
 
+pub(super) mod failure;
+
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
@@ -21,30 +22,70 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::failure::OPENAI;
 use super::llama_cpp::{self, EUCLIDEAN, NOT_NORMALIZED};
 use super::token_vectors::{TokenEncoding, TokenVectors, write_lists};
 use super::{Name, unix_time};
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::body;
 use crate::http::dtype::{Endianness, NumberFormat, write_entries, write_list};
-use crate::http::failure::{Cause, ErrorFormat, Failure, refused};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::{Input, RequestControl};
 use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::request_id::RequestId;
 use crate::http::vector_headers::OCTETS;
+use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schema_placeholders::{DIMENSION, PURPOSES};
-use crate::routes::vector_stream::VectorStream;
+use crate::routes::schemas::Schemas;
+use crate::routes::vector_stream::{VECTOR_BYTES, VectorStream, vector_bytes};
 use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model, vector_schema};
+use crate::routes::vllm::failure::VLLM;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/embeddings", computing(|app, input| answer(app, input, false)))
-        .route("/embeddings", computing(|app, input| answer(app, input, true)))
-        .route("/v1/models", get(models))
-        .route("/models", get(models))
-        .route("/v1/models/{model}", get(model))
+const API: Api = Api { tag: "openai", errors: &OPENAI };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let vectors = vec![(JSON, schemas.written(embeddings_schema)), vector_bytes()];
+    let example = json!({"model": "{model_name}", "input": ["The moon is white.", "Bread is baked from flour."]});
+    let name = json!({
+        "name": "model",
+        "in": "path",
+        "required": true,
+        "schema": {"type": "string", "minLength": 1},
+        "example": "{model_name}",
+    });
+    let request = schemas.request::<EmbeddingsRequest>();
+    let embeddings = |route: Route| {
+        route
+            .described(format!(
+                "A text that is longer than {{max_tokens}} tokens is refused by `/v1/embeddings`, and cut by `/embeddings`; \
+                 `truncate` and `truncate_prompt_tokens` decide otherwise. {VECTOR_BYTES}"
+            ))
+            .reads(request.clone(), example.clone())
+            .writes(200, "A vector for each text, in order.", vectors.clone())
+            .fails(&[404])
+    };
+    vec![
+        embeddings(API.compute(
+            "/v1/embeddings",
+            |app, input| answer(app, input, false),
+            "createEmbeddings",
+            "Embed texts",
+        )),
+        embeddings(API.compute(
+            "/embeddings",
+            |app, input| answer(app, input, true),
+            "createTruncatedEmbeddings",
+            "Embed texts, cut at the model's limit",
+        )),
+        API.get("/v1/models", models, "listModels", "List the model")
+            .writes_json("The only model.", schemas.answer::<Models>()),
+        API.get("/models", models, "listModelsAtRoot", "List the model")
+            .writes_json("The only model.", schemas.answer::<Models>()),
+        Route { in_path: Some(name), ..API.get("/v1/models/{model}", model, "getModel", "Return the model") }
+            .writes_json("The model.", schemas.answer::<ServedModel>())
+            .fails(&[404, 422]),
+    ]
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -279,7 +320,7 @@ fn of_vllm(mut failure: Failure) -> Failure {
         failure.message.push_str(" (literal_error)");
     }
     if failure.field.as_deref().is_some_and(|field| VLLM_FIELDS.contains(&field)) {
-        failure.format = Some(ErrorFormat::Vllm);
+        failure.shape = Some(&VLLM);
     }
     failure
 }

@@ -6,28 +6,40 @@
 //! in order, overlap, begin at the same place, are empty or lie outside the text, and counts in units of UTF-16, as
 //! Java does.
 
-use std::sync::Arc;
-
-use axum::Router;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Answers, Pairing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
+use crate::routes::highlights::failure::NATIVE;
 use crate::routes::highlights::{pair, place};
 use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::offsets::{OffsetUnit, Positions};
+use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::routes::schemas::Schemas;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/predictions/semantic_highlighter", computing(answer))
+const API: Api = Api { tag: "opensearch", errors: &NATIVE };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let pair = json!({"question": "How is bread made?", "context": "The moon is white. Bread is baked from flour."});
+    let path = "/predictions/semantic_highlighter";
+    vec![
+        API.compute(path, answer, "semanticHighlighter", "Highlight documents for OpenSearch")
+            .described(
+                "What a connector of OpenSearch's semantic highlighter sends. One document in `question` and `context` has a \
+                 list of highlights, `inputs` a list for each. Highlights are in order and do not overlap; offsets are units \
+                 of UTF-16. Without options, a document has at most three highlights.",
+            )
+            .reads(schemas.request::<SemanticHighlighterRequest>(), pair)
+            .writes_json("The highlights.", schemas.answer::<SemanticHighlights>()),
+    ]
 }
 
 /// A question and the text of one document, or a list of such.

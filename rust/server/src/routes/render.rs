@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use axum::routing::post;
 use pullquote_core::engine::Work;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::app::App;
 use crate::http::admission::Admitted;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::http::reply::Reply;
+use crate::routes::highlights::API;
+use crate::routes::route::Route;
+use crate::routes::schemas::Schemas;
 use crate::uploads::form::{UploadForm, is_form};
 
-pub(crate) const PNG: &str = "image/png";
+const PNG: &str = "image/png";
 
 /// Pixels of an image's width.
 const LEAST_WIDTH: usize = 16;
@@ -30,14 +32,24 @@ const AREA: HeaderName = HeaderName::from_static("x-page-area");
 /// Degrees by which it is turned clockwise.
 const ROTATION: HeaderName = HeaderName::from_static("x-page-rotation");
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/render", post(render))
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let file = json!({"type": "string", "contentMediaType": "application/pdf"});
+    vec![
+        API.post("/render", render, "render", "Show a page of a PDF as an image")
+            .described(
+                "The header `x-page-area` has the left, bottom, right and top of what the image shows, in the points of \
+                 `rectangles`, and `x-page-rotation` the degrees by which it is turned clockwise.",
+            )
+            .reads_form(&schemas.request::<RenderRequest>(), &file)
+            .writes(200, "The page.", vec![(PNG, json!({"type": "string", "contentMediaType": PNG}))])
+            .fails(&[403, 501]),
+    ]
 }
 
 /// A page and the size of its image.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with a page and a width")]
-pub(crate) struct RenderRequest {
+struct RenderRequest {
     /// Number of the page, from 1.
     #[serde(default = "first_page")]
     #[schemars(range(min = 1))]
@@ -62,10 +74,10 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
         return Err(Failure::new(Cause::UnsupportedMediaType, message));
     }
     check_origin(request.headers(), &app.settings.cors_origin)?;
-    let mut admitted = Admitted::new(&app, request).await?;
+    let mut admitted = Admitted::admit(&app, request).await?;
     let deadline = admitted.limits.deadline.into();
     let (asked, parsing) = admitted
-        .turn(|app, input| {
+        .with_permit(|app, input| {
             let UploadForm { request, files, password } = UploadForm::read(&input.headers, input.body.clone())?;
             let asked: RenderRequest = input.parse_part(&request)?;
             if asked.page == 0 {

@@ -5,39 +5,72 @@
 //! windows, and its score is that of the best. A request with `texts` is answered as Text Embeddings Inference does,
 //! one with `documents` as Cohere and Jina do.
 
-use std::sync::Arc;
+pub(super) mod failure;
+
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::{Role, Row};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use self::failure::RERANK;
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::request_pages::Documents;
+use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::routes::schemas::Schemas;
+use crate::routes::tei::failure::of_tei;
 use crate::routes::unix_time;
 use crate::routes::vector_stream::VectorStream;
 use crate::routes::vectors::{Direction, Item, ModelName, Truncation, check_model};
 use crate::store::not_stored;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    // Cohere's clients have their version in the path.
-    Router::new()
-        .route("/rerank", computing(answer))
-        .route("/v1/rerank", computing(|app, input| answer_of(app, input, "1", false)))
-        .route("/v2/rerank", computing(|app, input| answer_of(app, input, "2", false)))
+const API: Api = Api { tag: "rerank", errors: &RERANK };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let example = json!({
+        "query": "How is bread made?",
+        "documents": ["The moon is white.", "Bread is baked from flour."],
+        "top_n": 1,
+        "return_documents": true,
+    });
+    let of_texts = json!({"type": "array", "items": schemas.answer::<TeiRank>()});
+    let answers = json!({"anyOf": [schemas.answer::<Ranking>(), of_texts]});
+    let request = schemas.request::<RerankRequest>();
+    let summary = "Rank documents by their similarity to a query";
+    let llama_cpp = Api { tag: "llamacpp", ..API };
+    let routes = vec![
+        API.compute("/rerank", answer, "rerank", summary),
+        // Cohere's clients have their version in the path.
+        API.compute("/v1/rerank", |app, input| answer_of(app, input, "1", false), "rerankV1", summary),
+        API.compute("/v2/rerank", |app, input| answer_of(app, input, "2", false), "rerankV2", summary),
+        // llama.cpp returns no documents.
+        llama_cpp.compute("/reranking", |app, input| answer_of(app, input, "2", false), "reranking", summary),
+        llama_cpp.compute("/v1/reranking", |app, input| answer_of(app, input, "2", false), "rerankingV1", summary),
+    ];
+    let described = |route: Route| {
+        route
+            .described(
+                "A score is the cosine of two vectors; a document that is longer than {max_tokens} tokens is read in windows, and \
+                 has the score of the best. The answer to `documents` is as from Cohere and Jina, the answer to \
+                 `texts` as from Text Embeddings Inference. Fields that are not listed here are ignored.",
+            )
+            .reads(request.clone(), example.clone())
+            .writes_json("The best first.", answers.clone())
+            .with_tei_headers()
+            .fails(&[404, 422])
+    };
+    routes.into_iter().map(described).collect()
 }
 
 /// The most tokens of a window of a long document: other text in a window makes it less similar to the query.
@@ -221,7 +254,7 @@ pub(super) fn answer_of(
     returns_documents: bool,
 ) -> Result<Reply, Failure> {
     let is_tei = || serde_json::from_slice(&input.body).is_ok_and(|TeiFields { texts }| texts.is_some());
-    read(app, input, version, returns_documents).map_err(|failure| if is_tei() { failure.of_tei() } else { failure })
+    read(app, input, version, returns_documents).map_err(|failure| if is_tei() { of_tei(failure) } else { failure })
 }
 
 /// Fields that only requests of Text Embeddings Inference have.
@@ -233,7 +266,7 @@ struct TeiFields {
 fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
     let asked: RerankRequest = input.parse()?;
     check_model(&asked.model, app)?;
-    let (candidates, of_tei) = match (asked.documents, asked.texts) {
+    let (candidates, is_tei) = match (asked.documents, asked.texts) {
         (Some(documents), None) => (documents.read(app, asked.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
@@ -266,7 +299,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         text: asked.query,
         truncation: Truncation::new(
             app,
-            asked.truncate.unwrap_or(of_tei || asked.max_tokens_per_doc.is_some()),
+            asked.truncate.unwrap_or(is_tei || asked.max_tokens_per_doc.is_some()),
             direction,
         ),
     };
@@ -278,7 +311,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     let (mut ranks, work, tokenization) = ranks(app, &query, &texts, limits, input)?;
     // vLLM's clients send 0 for all; infinity and Cohere refuse it, but requests of the three are alike.
     ranks.truncate(asked.top_n.filter(|most| *most > 0).unwrap_or(usize::MAX));
-    if of_tei {
+    if is_tei {
         let text = |index: usize| asked.return_text.then(|| texts[index]);
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         let compute =

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use serde_json::json;
 
+use super::health::{API, TEI_API};
+use super::route::Route;
 use crate::app::App;
 use crate::store::hashes::bytes_hash;
 
@@ -73,12 +74,19 @@ pub(crate) static FILES: [File; 10] = [
     file!("/docs/swagger-ui.js", SCRIPT, "docsViewer", "Swagger UI", DOCS_POLICY, "docs/swagger-ui.js.gz"),
 ];
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    let router = Router::new().route("/openapi.json", get(document));
-    FILES.iter().fold(router, |router, file| {
+pub(super) fn routes() -> Vec<Route> {
+    let open = |route| Route { is_open: true, ..route };
+    let document = open(API.get("/openapi.json", document, "openapi", "Return this document"))
+        .writes_json("OpenAPI 3.1, with the limits of this server.", json!({"type": "object"}));
+    let file = |file: &'static File| {
         let tag = tag(file.content);
-        router.route(file.path, get(async move |headers: HeaderMap| file.answer(&headers, &tag)))
-    })
+        let handler = async move |headers: HeaderMap| file.answer(&headers, &tag);
+        let api = if file.path == "/" { TEI_API } else { API };
+        open(api.get(file.path, handler, file.id, file.summary))
+            .writes(200, "For a browser.", vec![(file.content_type, json!({"type": "string"}))])
+            .writes(304, "The client has the current version (`if-none-match`).", Vec::new())
+    };
+    std::iter::once(document).chain(FILES.iter().map(file)).collect()
 }
 
 async fn document(State(app): State<Arc<App>>) -> impl IntoResponse {

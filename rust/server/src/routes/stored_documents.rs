@@ -3,33 +3,82 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing;
 use pullquote_core::engine::Work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::Name;
 use crate::app::App;
-use crate::http::admission::{compute, computing};
+use crate::http::admission::admit_and_run;
 use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
+use crate::routes::highlights::failure::NATIVE;
 use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::route::{Api, Handling, JSON, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::routes::schemas::Schemas;
 use crate::store::hashes::HASH_PATTERN;
 use crate::store::{Stored, not_stored};
 
 /// The longest id in bytes: as long as an address may be.
 pub(crate) const LONGEST_ID: usize = 2048;
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new().route("/documents", computing(put_all)).route("/documents/{id}", get(read).put(put).delete(delete))
+const API: Api = Api { tag: "documents", errors: &NATIVE };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let id = json!({
+        "name": "id",
+        "in": "path",
+        "required": true,
+        "description": "Any name or address, percent-encoded; at most {max_document_id} bytes without control characters.",
+        "schema": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": "{max_document_id}",
+            "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+        },
+        "example": "moon",
+    });
+    let named = |route| Route { in_path: Some(id.clone()), work: Handling::Compute, failures: &[404, 422], ..route };
+    let path = "/documents/{id}";
+    let written = vec![(JSON, schemas.answer::<PutDocument>())];
+    vec![
+        API.compute("/documents", put_all, "putDocuments", "Store many documents")
+            .described(
+                "With `--store`, one flush to the disk stores all. If the store is full, documents before the one that is \
+                 named are stored, and perhaps smaller ones after it.",
+            )
+            .reads(
+                schemas.request::<DocumentsRequest>(),
+                json!({"documents": [{"id": "moon", "title": "The moon", "text": "The moon is white."}]}),
+            )
+            .writes_json("All are stored.", schemas.answer::<PutDocuments>())
+            .fails(&[507]),
+        named(API.route(Method::PUT, path, routing::put(put), "putDocument", "Store a document"))
+            .described(
+                "The server keeps documents until they are deleted, and drops none to make room. With `--store` they are in a \
+                 file that survives a crash, otherwise in memory.",
+            )
+            .reads(
+                schemas.request::<DocumentRequest>(),
+                json!({"title": "The moon", "text": "The moon is white. It has no air."}),
+            )
+            .writes(200, "The document replaced another.", written.clone())
+            .writes(201, "The document is new.", written)
+            .fails(&[507]),
+        named(API.get(path, read, "getDocument", "Return a document"))
+            .writes_json("The document.", schemas.answer::<StoredDocument>()),
+        named(API.route(Method::DELETE, path, routing::delete(delete), "deleteDocument", "Delete a document"))
+            .writes(204, "The document is deleted.", Vec::new()),
+    ]
 }
 
 /// Documents to store, with their ids.
@@ -92,7 +141,7 @@ pub(crate) struct StoredDocument<'document> {
 }
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, move |app, input| {
+    admit_and_run(&app, request, move |app, input| {
         check_id(&id, "id")?;
         let DocumentRequest { title, text } = input.parse()?;
         check_lengths([text.as_str()], "text", app.settings.max_document_bytes)?;
@@ -132,7 +181,7 @@ fn put_all(app: &App, input: &Input) -> Result<Reply, Failure> {
 }
 
 async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, move |app: &App, _: &Input| {
+    admit_and_run(&app, request, move |app: &App, _: &Input| {
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
         let Stored { title, text, text_hash } = &stored;
         Reply::json(&StoredDocument { id: &id, title: title.as_deref(), text_hash, text }, Work::default())
@@ -141,7 +190,7 @@ async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> 
 }
 
 async fn delete(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
-    compute(&app, request, move |app: &App, _: &Input| {
+    admit_and_run(&app, request, move |app: &App, _: &Input| {
         if !app.store.delete(&id)? {
             return Err(not_stored(&id));
         }

@@ -2,13 +2,14 @@
 //!
 //! A text over the model's limit is cut by default. Routes for models of another kind answer 424, as they do there.
 
+pub(super) mod failure;
+
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::encoder::model::Pooling;
@@ -16,11 +17,12 @@ use pullquote_core::tokens::Role;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use self::failure::TEI;
 use super::openai::{check_dimensions, check_int8, check_json_dtype};
-use super::token_vectors::{TokenEncoding, write_lists};
+use super::token_vectors::{TokenEncoding, token_vectors_schema, write_lists};
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::body::Object;
 use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
 use crate::http::failure::{Cause, Failure};
@@ -30,19 +32,62 @@ use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::http::vector_headers::OCTETS;
 use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
-use crate::routes::vector_stream::VectorStream;
-use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation};
+use crate::routes::schemas::Schemas;
+use crate::routes::vector_stream::{VECTOR_BYTES, VectorStream, vector_bytes};
+use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation, vector_schema};
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/", computing(any))
-        .route("/embed", computing(answer))
-        .route("/embed_all", computing(token_vectors))
-        .route("/embed_sparse", post(other_model))
-        .route("/predict", post(other_model))
-        .route("/similarity", computing(similarities))
-        .route("/info", get(info))
+pub(super) const API: Api = Api { tag: "tei", errors: &TEI };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let vectors = json!({"type": "array", "items": schemas.written(vector_schema)});
+    let texts = json!({"inputs": ["The moon is white.", "Bread is baked from flour."]});
+    let compared = json!({"inputs": {"source_sentence": "Bread is baked.", "sentences": ["The moon is white."]}});
+    let similarities_schema = json!({"type": "array", "items": {"type": "number"}});
+    let embed_or_compare =
+        json!({"anyOf": [schemas.request::<EmbedRequest>(), schemas.request::<SimilarityRequest>()]});
+    let refused = "Refused with 424: the model gives one vector for each text";
+    vec![
+        API.compute("/", any, "embedOrCompare", "Embed or compare texts, as huggingface_hub's client requests it")
+            .described("As `/embed`, or with a `source_sentence` as `/similarity`.")
+            .reads(embed_or_compare, texts.clone())
+            .writes(
+                200,
+                "A vector for each text, or a cosine for each sentence.",
+                vec![(JSON, json!({"type": "array"})), vector_bytes()],
+            )
+            .with_tei_headers(),
+        API.compute("/embed", answer, "embed", "Embed texts")
+            .described(VECTOR_BYTES)
+            .reads(schemas.request::<EmbedRequest>(), texts.clone())
+            .writes(200, "A vector for each text, in order.", vec![(JSON, vectors), vector_bytes()])
+            .with_tei_headers(),
+        API.compute("/embed_all", token_vectors, "embedAll", "Embed the tokens of texts")
+            .described(
+                "The vectors are those of the model's last layer, before pooling, the modules after it and normalization. \
+                 Special tokens have vectors too. An encoder that has one vector for each text answers 424.",
+            )
+            .reads(schemas.request::<EmbedAllRequest>(), texts)
+            .writes_json(
+                "For each text, in order, a vector for each token.",
+                json!({"type": "array", "items": schemas.written(token_vectors_schema)}),
+            )
+            .with_tei_headers()
+            .fails(&[424]),
+        API.compute("/similarity", similarities, "similarity", "Compare sentences with one by their cosines")
+            .reads(schemas.request::<SimilarityRequest>(), compared)
+            .writes_json("A cosine for each sentence, in order.", similarities_schema)
+            .with_tei_headers(),
+        API.post("/embed_sparse", other_model, "embedSparse", refused)
+            .described("Text Embeddings Inference returns a weight for each word of a vocabulary.")
+            .fails(&[424]),
+        API.post("/predict", other_model, "predict", refused)
+            .described("Text Embeddings Inference returns the scores of a classifier.")
+            .fails(&[424]),
+        API.get("/info", info, "info", "Describe the model and the limits")
+            .writes_json("The model and the limits.", schemas.answer::<Info>()),
+    ]
 }
 
 #[derive(Deserialize, JsonSchema)]

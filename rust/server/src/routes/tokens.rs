@@ -1,30 +1,59 @@
 //! Tokens of texts and texts of tokens, for clients of Text Embeddings Inference, vLLM, llama.cpp and Cohere.
 
-use std::sync::Arc;
-
-use axum::Router;
 use pullquote_core::engine::Work;
 use pullquote_core::error::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use super::{cohere, tei, vllm};
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
+use crate::routes::route::Route;
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_INPUTS};
+use crate::routes::schemas::Schemas;
 use crate::routes::vectors::{ModelName, Strings, check_model};
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/tokenize", computing(tokenize))
-        .route("/decode", computing(decode))
-        .route("/detokenize", computing(detokenize))
-        .route("/v1/tokenize", computing(cohere_tokenize))
-        .route("/v1/detokenize", computing(cohere_detokenize))
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let tokens = json!({"type": "array", "items": {"type": "array", "items": schemas.answer::<Token>()}});
+    let answers = json!({"anyOf": [tokens, schemas.answer::<TokenizedPrompt>(), schemas.answer::<TokenizedContent>()]});
+    let decoded = json!({"type": "array", "items": {"type": "string"}});
+    let text_of_ids = "Return the text of token ids, as vLLM and llama.cpp do";
+    vec![
+        tei::API
+            .compute("/tokenize", tokenize, "tokenize", "Tokenize texts")
+            .reads(schemas.request::<TokenizeRequest>(), json!({"inputs": "The moon is white."}))
+            .writes_json("A list of tokens for each text, in order; for a `prompt` or a `content`, its ids.", answers)
+            .fails(&[404]),
+        tei::API
+            .compute("/decode", decode, "decode", "Return the texts of token ids")
+            .reads(schemas.request::<DecodeRequest>(), json!({"ids": [101, 7852, 102]}))
+            .writes_json("A text for each list.", decoded),
+        vllm::API
+            .compute("/detokenize", detokenize, "detokenize", text_of_ids)
+            .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [101, 7852, 102]}))
+            .writes_json("The text.", schemas.answer::<DetokenizedText>())
+            .fails(&[404]),
+        cohere::API
+            .compute("/v1/tokenize", cohere_tokenize, "cohereTokenize", "Tokenize a text, as Cohere does")
+            .reads(schemas.request::<CohereTokenizeRequest>(), json!({"text": "The moon is white."}))
+            .writes_json("Token ids.", schemas.answer::<CohereTokens>())
+            .fails(&[404]),
+        cohere::API
+            .compute(
+                "/v1/detokenize",
+                cohere_detokenize,
+                "cohereDetokenize",
+                "Return the text of token ids, as Cohere does",
+            )
+            .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [7852]}))
+            .writes_json("The text.", schemas.answer::<CohereText>())
+            .fails(&[404]),
+    ]
 }
 
 /// Inputs as Text Embeddings Inference has them, a prompt as vLLM does, or a content as llama.cpp does.

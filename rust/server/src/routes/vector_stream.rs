@@ -28,6 +28,16 @@ use crate::http::request_id::RequestId;
 use crate::http::vector_headers::{MODEL, OCTETS, PROMPT_TOKENS, TRUNCATED, headers};
 use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};
 
+/// What the `OpenAPI` document says of vectors as bytes.
+pub(super) const VECTOR_BYTES: &str = "With `accept: application/octet-stream` the answer is the vectors as bytes, one after the other; the \
+    `x-embedding` headers describe them. The server sends the first vectors before it computes the last. If it fails in \
+    between, the connection (for HTTP/2: the stream) ends before the body is complete. `content-length` is the body's length, \
+    unless it is compressed for a client that prefers `gzip` to `identity`. Failures are always JSON.";
+
+pub(super) fn vector_bytes() -> (&'static str, Value) {
+    (OCTETS, json!({"type": "string", "contentMediaType": OCTETS, "description": "Vectors as bytes."}))
+}
+
 /// Tokenized texts to encode and send.
 pub(crate) struct VectorStream {
     parts: StreamedEmbedding,

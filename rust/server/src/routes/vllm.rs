@@ -1,33 +1,74 @@
 //! `POST /score`, `POST /pooling` and `POST /invocations` of vLLM.
 
-use std::sync::Arc;
+pub(super) mod failure;
 
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::Json;
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use self::failure::VLLM;
 use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema};
 use super::token_vectors::token_vectors_schema;
 use super::{rerank, tei, unix_time};
 use crate::app::App;
-use crate::http::admission::computing;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::vector_stream::VectorStream;
+use crate::routes::route::{Api, JSON, Route};
+use crate::routes::schemas::Schemas;
+use crate::routes::tei::failure::of_tei;
+use crate::routes::vector_stream::{VectorStream, vector_bytes};
 use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model, vector_schema};
 
-pub(super) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/score", computing(scores))
-        .route("/v1/score", computing(scores))
-        .route("/pooling", computing(pooling))
-        .route("/invocations", computing(invocations))
-        .route("/version", get(version))
+pub(super) const API: Api = Api { tag: "vllm", errors: &VLLM };
+
+pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
+    let pair = json!({"queries": "How is bread made?", "documents": ["The moon is white.", "Bread is baked."]});
+    let example = json!({"model": "{model_name}", "input": ["The moon is white."]});
+    let pooled = json!({"anyOf": [schemas.written(pooling_schema), schemas.written(token_pooling_schema)]});
+    let mut compares = |route: Route| {
+        route
+            .reads(schemas.request::<ScoreRequest>(), pair.clone())
+            .writes_json("A cosine for each pair.", schemas.answer::<Scores>())
+            .fails(&[404])
+    };
+    vec![
+        compares(API.compute("/score", scores, "score", "Compare texts by their cosines")),
+        compares(API.compute("/v1/score", scores, "scoreV1", "Compare texts by their cosines")),
+        API.compute("/pooling", pooling, "pooling", "Embed texts, as vLLM's pooling does")
+            .described(
+                "As `/v1/embeddings`, for the task `embed`. For the task `token_embed` the data of each text are the vectors of \
+                 its tokens, special ones included, before pooling and the modules after it: a list of them, or in base64 the \
+                 bytes of one after the other. `use_activation` brings each to length 1. The server does not have vLLM's other \
+                 tasks.",
+            )
+            .reads(schemas.request::<EmbeddingsRequest>(), example.clone())
+            .writes(
+                200,
+                "For each text, in order, a vector, or with `token_embed` one for each token.",
+                vec![(JSON, pooled), vector_bytes()],
+            )
+            .fails(&[404]),
+        API.compute(
+            "/invocations",
+            invocations,
+            "invocations",
+            "Send a request of another route, recognized by its fields",
+        )
+        .described(
+            "With `input` as `/v1/embeddings`, with `inputs` as `/embed`, with `query` as `/rerank`, and with `queries` or \
+             `text_1` as `/score`.",
+        )
+        .reads(json!({"type": "object"}), example)
+        .writes(200, "As from that route.", vec![(JSON, json!({})), vector_bytes()])
+        .fails(&[404, 422]),
+        API.get("/version", version, "version", "Return the version")
+            .writes_json("The version of pullquote.", schemas.answer::<Version>()),
+    ]
 }
 
 const POOLING: ListShape = ListShape { id: "pool", object: "pooling", field: "data" };
@@ -180,7 +221,7 @@ struct Fields {
 
 fn invocations(app: &App, input: &Input) -> Result<Reply, Failure> {
     match serde_json::from_slice(&input.body).unwrap_or_default() {
-        Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(Failure::of_tei),
+        Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(of_tei),
         Fields { input: Some(_), .. } => openai::answer(app, input, false),
         Fields { query: Some(_), .. } => rerank::answer(app, input),
         Fields { queries: Some(_), .. } => scores(app, input),

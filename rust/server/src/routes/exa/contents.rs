@@ -1,6 +1,6 @@
 //! `POST /contents`: texts and highlights of pages that the client names.
 //!
-//! If pages have to be fetched, the work has two turns, one before and one after.
+//! If pages have to be fetched, the work takes two permits, one before and one after.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ struct Plan {
     pages: Vec<NamedPage>,
 }
 
-/// The result of the first turn.
+/// The result with the first permit.
 enum Step {
     Answered(Reply),
     Fetch(Plan),
@@ -69,8 +69,8 @@ enum Step {
 
 pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
     let began = Instant::now();
-    let mut admitted = Admitted::new(&app, request).await?;
-    let step = admitted.turn(move |app, input| {
+    let mut admitted = Admitted::admit(&app, request).await?;
+    let step = admitted.with_permit(move |app, input| {
         let mut plan = Plan::read(app, input)?;
         let is_whole = !plan.pages.iter().any(NamedPage::is_to_fetch);
         Ok(if is_whole { Step::Answered(plan.answer(app, input, began)?) } else { Step::Fetch(plan) })
@@ -79,7 +79,7 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
         Step::Answered(reply) => reply,
         Step::Fetch(mut plan) => {
             plan.pages = fetch(&app, &mut admitted, plan.pages).await?;
-            admitted.turn(move |app, input| plan.answer(app, input, began)).await?
+            admitted.with_permit(move |app, input| plan.answer(app, input, began)).await?
         }
     };
     Ok(admitted.respond(reply))

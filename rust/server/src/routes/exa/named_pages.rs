@@ -1,7 +1,7 @@
 //! Pages that a client names: a request sends them, the store has them, or they are fetched from the web with
 //! `--fetch`.
 //!
-//! Fetching waits, so the work of such a request has several turns ([`fetch`]). It holds no turn while it waits.
+//! Fetching waits, so the work of such a request takes several permits ([`fetch`]). It holds none while it waits.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ pub(in crate::routes) async fn fetch(
     let deadline = admitted.limits.deadline;
     fetch_missing(app, &mut pages, deadline).await;
     if pages.iter().any(|page| matches!(&page.content, Content::Fetched(fetched) if fetched.is_file())) {
-        pages = admitted.turn(move |app, _| Ok(prepare_files(app, pages))).await?;
+        pages = admitted.with_permit(move |app, _| Ok(prepare_files(app, pages))).await?;
         parse_files(app, &mut pages, deadline).await;
     }
     Ok(pages)

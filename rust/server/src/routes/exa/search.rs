@@ -19,7 +19,7 @@ use super::search_request::{PLACE, Search};
 use super::shortlist::{Found, shortlist};
 use super::upstream;
 use crate::app::App;
-use crate::http::admission::compute;
+use crate::http::admission::admit_and_run;
 use crate::http::failure::Failure;
 use crate::http::input::Input;
 use crate::http::reply::Reply;
@@ -37,7 +37,7 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
         return upstream::search(&app, request).await;
     }
     let began = Instant::now();
-    compute(&app, request, move |app, input| answer(app, input, began)).await
+    admit_and_run(&app, request, move |app, input| answer(app, input, began)).await
 }
 
 fn answer(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {

@@ -37,12 +37,12 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
     let Some(upstream) = &app.upstream else {
         return Err(Failure::new(Cause::Upstream, "there is no upstream"));
     };
-    let mut admitted = Admitted::new(app, request).await?;
-    let mut forwarded = admitted.turn(|_, input| Forwarded::read(input)).await?;
+    let mut admitted = Admitted::admit(app, request).await?;
+    let mut forwarded = admitted.with_permit(|_, input| Forwarded::read(input)).await?;
     let body = std::mem::take(&mut forwarded.body);
     let deadline = admitted.limits.deadline.into();
     let answered = upstream.search(&admitted.headers, admitted.span.as_ref(), body, deadline).await?;
-    let reply = admitted.turn(move |app, input| forwarded.answer(app, input, &answered)).await?;
+    let reply = admitted.with_permit(move |app, input| forwarded.answer(app, input, &answered)).await?;
     Ok(admitted.respond(reply))
 }
 

@@ -1,6 +1,6 @@
 //! The tool `highlights`: the passages of texts and web pages that answer a query, all in one call of the engine.
 //!
-//! A request may name pages to fetch; its work then has several turns, and holds none while it waits.
+//! A request may name pages to fetch; its work then takes several permits, and holds none while it waits.
 
 use std::borrow::Cow;
 
@@ -123,10 +123,10 @@ pub(super) async fn highlights(
     let mut pages = Vec::new();
     if !urls.is_empty() {
         let find = move |app: &App, _: &Input| urls.into_iter().map(|url| NamedPage::find(app, url, true)).collect();
-        pages = admitted.turn(find).await?;
+        pages = admitted.with_permit(find).await?;
         pages = named_pages::fetch(app, admitted, pages).await?;
     }
-    admitted.turn(move |app, input| answer(app, input, &asked, pages)).await
+    admitted.with_permit(move |app, input| answer(app, input, &asked, pages)).await
 }
 
 fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {

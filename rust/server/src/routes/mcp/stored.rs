@@ -58,7 +58,7 @@ pub(super) struct Page {
 pub(super) async fn search(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
     let SearchArguments { query } = parse_value(arguments)?;
     check_query(&query)?;
-    let found = admitted.turn(move |app, input| {
+    let found = admitted.with_permit(move |app, input| {
         check_store(app)?;
         let (found, work) = find(app, input, &query, RESULTS)?;
         let results = found.into_iter().map(|found| {
@@ -72,7 +72,7 @@ pub(super) async fn search(admitted: &mut Admitted<App>, arguments: Value) -> Re
 
 pub(super) async fn fetch(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
     let FetchArguments { id } = parse_value(arguments)?;
-    let read = admitted.turn(move |app, _| {
+    let read = admitted.with_permit(move |app, _| {
         check_store(app)?;
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
         let page = Page {

@@ -9,35 +9,35 @@ use serde_json::{Map, Value, json};
 const COMPONENTS: &str = "/components/schemas";
 
 /// The schemas that the document has so far. A type may have one schema for reading and another for writing.
-pub(super) struct Schemas {
+pub(crate) struct Schemas {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
 }
 
 impl Schemas {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let settings = || schema_settings().with(|settings| settings.definitions_path = COMPONENTS.into());
         let answers = settings().for_serialize().with_transform(exact);
         Self { requests: settings().into_generator(), answers: answers.into_generator() }
     }
 
-    pub(super) fn request<T: JsonSchema>(&mut self) -> Value {
+    pub(crate) fn request<T: JsonSchema>(&mut self) -> Value {
         self.requests.subschema_for::<T>().to_value()
     }
 
-    pub(super) fn answer<T: JsonSchema>(&mut self) -> Value {
+    pub(crate) fn answer<T: JsonSchema>(&mut self) -> Value {
         self.answers.subschema_for::<T>().to_value()
     }
 
-    /// The schema of an answer that a route writes without serde.
-    pub(super) fn written(&mut self, schema: fn(&mut SchemaGenerator) -> Schema) -> Value {
+    /// The schema of an answer that has no type of its own.
+    pub(crate) fn written(&mut self, schema: impl FnOnce(&mut SchemaGenerator) -> Schema) -> Value {
         let mut schema = schema(&mut self.answers);
         exact(&mut schema);
         schema.to_value()
     }
 
     /// All schemas that others refer to.
-    pub(super) fn components(mut self) -> Map<String, Value> {
+    pub(crate) fn components(mut self) -> Map<String, Value> {
         let mut components = self.requests.take_definitions(true);
         components.extend(self.answers.take_definitions(true));
         components
@@ -80,7 +80,7 @@ fn remove_null(property: &mut Value) {
 }
 
 /// Replaces `{name}` with the fact of this name. A string that is nothing else becomes the fact, a number for example.
-pub(super) fn fill(value: &mut Value, facts: &Map<String, Value>) {
+pub(crate) fn fill(value: &mut Value, facts: &Map<String, Value>) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(|value| fill(value, facts)),
         Value::Object(fields) => fields.values_mut().for_each(|value| fill(value, facts)),
