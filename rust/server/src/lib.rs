@@ -16,6 +16,7 @@
 //! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
 //! | `openapi` | the document that describes all routes |
 //! | `router` | all routes inside the middleware |
+//! | `stdio` | the tools of agents over standard input and output |
 
 mod app;
 mod fetch;
@@ -26,6 +27,7 @@ mod router;
 mod routes;
 mod serde_messages;
 mod settings;
+mod stdio;
 mod store;
 mod uploads;
 
@@ -35,26 +37,21 @@ use std::time::Duration;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use sd_notify::NotifyState;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use app::App;
 pub use fetch::{FetchLimits, FetchedPage, fetch_page};
 use http::auth::Keys;
-use http::host_check::Hosts;
-use http::middleware::Middleware;
 use net::connections::{ConnectionMetrics, Connections};
 pub use net::listener::Address;
 use net::listener::BoundListener;
 use net::shutdown::Signals;
-use openapi::Facts;
 pub use routes::highlights::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
 pub use settings::{LogFormat, Settings};
+pub use stdio::{AgentSettings, ServerSettings, serve_agent};
 pub use store::check_store;
-
-/// Blocking threads besides those of requests and name lookups: for health probes, the store and the file of keys.
-const SPARE_THREADS: usize = 8;
 
 /// Signals this close together are one: `timeout` sends one to the process and one to its group.
 const SAME_SIGNAL: Duration = Duration::from_secs(2);
@@ -96,40 +93,16 @@ impl Server {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
         let log = http::log::start(&settings)?;
         let bound = BoundListener::bind(&settings)?;
-        let runtime = Builder::new_multi_thread()
-            // They only move bytes; a second one continues during a slow poll.
-            .worker_threads(2)
-            .max_blocking_threads(settings.max_concurrent.saturating_add(SPARE_THREADS + fetch::LOOKUPS))
-            .thread_name("pullquote-http")
-            .enable_all()
-            .build()
-            .map_err(internal)?;
+        let runtime = router::runtime(&settings)?;
         let signals = {
             let _inside = runtime.enter();
             Signals::listen().map_err(internal)?
         };
         let keys = Arc::new(Keys::read(&settings)?);
-        let has_keys = keys.are_required();
-        let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
-        let (routes, schemas) = routes::all(settings.fetch);
-        let facts = Facts { settings: &settings, has_keys, dimension, max_tokens };
-        let document = openapi::document(&facts, &routes, schemas);
-        let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
         let (stop, stopping) = watch::channel(false);
-        let settings = &app.settings;
-        let middleware = Middleware {
-            routes: routes::table(&routes),
-            hosts: Hosts::read(settings, &bound.address, has_keys)?,
-            keys: Arc::clone(&keys),
-            protect_all: settings.protect_all,
-            timeout: settings.timeout,
-            metrics: Arc::clone(&app.metrics),
-            exporter: app.exporter.clone(),
-            stopping: stopping.clone(),
-        };
-        let router = router::router(&app, routes, middleware)?;
+        let (app, router) = router::service(settings, engine, &keys, &bound.address, stopping.clone())?;
         let metrics: Arc<dyn ConnectionMetrics> = Arc::clone(&app.metrics) as _;
-        let connections = Connections::new(settings, router, metrics, stopping);
+        let connections = Connections::new(&app.settings, router, metrics, stopping);
         Ok(Self { app, connections, keys, stop, bound, signals, runtime, _log: log })
     }
 

@@ -6,28 +6,80 @@ use std::time::Duration;
 use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::{Extension, Router};
+use pullquote_core::engine::Engine;
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
 
 use crate::app::App;
+use crate::fetch::LOOKUPS;
+use crate::http::auth::Keys;
 use crate::http::body::BodyLimit;
 use crate::http::failure::{Cause, Failure};
+use crate::http::host_check::Hosts;
 use crate::http::middleware::{EXPOSED, Middleware, handle};
 use crate::http::negotiation::compress_if_preferred;
 use crate::http::{tei_headers, vector_headers};
+use crate::net::listener::Address;
+use crate::openapi::{self, Facts};
+use crate::routes;
 use crate::routes::route::Route;
+use crate::settings::Settings;
 
 /// How long a browser may cache the result of a preflight.
 const CORS_AGE: Duration = Duration::from_secs(60 * 60);
+
+/// Blocking threads besides those of requests and name lookups: for health probes, the store and the file of keys.
+const SPARE_THREADS: usize = 8;
+
+pub(crate) fn runtime(settings: &Settings) -> Result<Runtime> {
+    let runtime = Builder::new_multi_thread()
+        // They only move bytes; a second one continues during a slow poll.
+        .worker_threads(2)
+        .max_blocking_threads(settings.max_concurrent.saturating_add(SPARE_THREADS + LOOKUPS))
+        .thread_name("pullquote-http")
+        .enable_all()
+        .build();
+    runtime.map_err(|error| Error::new(ErrorKind::Internal, format!("no runtime: {error}")))
+}
+
+/// The state of a server, and its routes. `stopping` becomes true with the first signal.
+pub(crate) fn service(
+    settings: Settings,
+    engine: Arc<Engine>,
+    keys: &Arc<Keys>,
+    address: &Address,
+    stopping: watch::Receiver<bool>,
+) -> Result<(Arc<App>, Router)> {
+    let has_keys = keys.are_required();
+    let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
+    let (routes, schemas) = routes::all(settings.fetch);
+    let facts = Facts { settings: &settings, has_keys, dimension, max_tokens };
+    let document = openapi::document(&facts, &routes, schemas);
+    let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
+    let middleware = Middleware {
+        routes: routes::table(&routes),
+        hosts: Hosts::read(&app.settings, address, has_keys)?,
+        keys: Arc::clone(keys),
+        protect_all: app.settings.protect_all,
+        timeout: app.settings.timeout,
+        metrics: Arc::clone(&app.metrics),
+        exporter: app.exporter.clone(),
+        stopping,
+    };
+    let router = router(&app, routes, middleware)?;
+    Ok((app, router))
+}
 
 /// The method and path of each route.
 type Known = Arc<[(Method, &'static str)]>;
 
 /// All routes, inside the middleware.
-pub(crate) fn router(app: &Arc<App>, routes: Vec<Route>, middleware: Middleware) -> Result<Router> {
+fn router(app: &Arc<App>, routes: Vec<Route>, middleware: Middleware) -> Result<Router> {
     let known: Known = routes.iter().map(|route| (route.method.clone(), route.path)).collect();
     let mut router = Router::new();
     for route in routes {

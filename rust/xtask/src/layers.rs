@@ -24,7 +24,7 @@ const LAWS: [Law; 3] = [
         source: "rust/server/src",
         rooms: &[
             "serde_messages", "settings", "net", "http", "store", "fetch", "uploads", "app", "routes", "openapi",
-            "router",
+            "router", "stdio",
         ],
     },
     Law {

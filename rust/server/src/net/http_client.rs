@@ -34,12 +34,16 @@ fn choose_cryptography() {
 
 /// The error of a client that cannot be built, for example because the system has no trusted certificates.
 pub(crate) fn unfit(error: &reqwest::Error) -> Error {
-    let mut message = format!("cannot make an HTTP client: {error}");
+    Error::new(ErrorKind::InvalidArgument, format!("cannot make an HTTP client: {}", with_causes(error)))
+}
+
+pub(crate) fn with_causes(error: &reqwest::Error) -> String {
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
         message.push_str(": ");
         message.push_str(&inner.to_string());
         cause = inner.source();
     }
-    Error::new(ErrorKind::InvalidArgument, message)
+    message
 }

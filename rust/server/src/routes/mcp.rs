@@ -1,8 +1,7 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP, by its official SDK, for agents.
 //!
-//! The tools are those of `pullquote mcp` (`python/pullquote/mcp.py`, which describes them in the same words), over
-//! this server's stored documents. Every request stands alone: there are no sessions, and each answer is one JSON
-//! document.
+//! The tools are over this server's stored documents. Every request stands alone: there are no sessions, and each answer
+//! is one JSON document. `crate::stdio` has the same tools over standard input and output.
 //!
 //! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first, and a
 //! tool's work waits for its permit: the SDK carries the request's [`Exchange`] to the tool and back.
@@ -34,7 +33,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use self::failure::MCP;
-use self::highlights::{HighlightsArguments, ToolAnswer, highlights};
+pub(crate) use self::highlights::{FailedSource, ToolAnswer};
+use self::highlights::{HighlightsArguments, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
 use crate::http::admission::Admitted;
@@ -84,7 +84,7 @@ pub(super) fn routes(fetches: bool) -> Vec<Route> {
 
 /// The SDK's side.
 fn service(fetches: bool) -> McpService {
-    let tools = Tools(tools(fetches).into());
+    let tools = Tools(tools(Sources { files: false, urls: fetches, stored: true }).into());
     // The middleware checks hosts, the route checks origins, and the body is within its limit before the SDK sees it.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -94,18 +94,31 @@ fn service(fetches: bool) -> McpService {
     StreamableHttpService::new(move || Ok(tools.clone()), Arc::default(), config)
 }
 
-fn tools(fetches: bool) -> Vec<Tool> {
+/// What the tools read besides texts.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources {
+    pub(crate) files: bool,
+    /// Web pages.
+    pub(crate) urls: bool,
+    pub(crate) stored: bool,
+}
+
+pub(crate) fn tools(sources: Sources) -> Vec<Tool> {
     let tool = |name, title, description, open| {
         let annotations = ToolAnnotations::new().read_only(true).open_world(open);
         Tool::new(name, description, Arc::default()).with_title(title).with_annotations(annotations)
     };
     let description = "Find the passages that answer a question, word for word, in texts, files and web pages: much less to read \
                        than all.";
-    let mut find = tool("highlights", "Find passages", description, fetches)
+    let mut find = tool("highlights", "Find passages", description, sources.urls)
         .with_input_schema::<HighlightsArguments>()
         .with_output_schema::<ToolAnswer>();
-    if !fetches && let Some(Value::Object(properties)) = Arc::make_mut(&mut find.input_schema).get_mut("properties") {
-        properties.remove("urls");
+    // Agents do not try what they do not see.
+    if let Some(Value::Object(properties)) = Arc::make_mut(&mut find.input_schema).get_mut("properties") {
+        properties.retain(|name, _| (name != "urls" || sources.urls) && (name != "files" || sources.files));
+    }
+    if !sources.stored {
+        return vec![find];
     }
     let description =
         "Search the stored documents; `fetch` reads one of the results, and `highlights` finds passages in texts.";
@@ -116,6 +129,12 @@ fn tools(fetches: bool) -> Vec<Tool> {
         .with_input_schema::<FetchArguments>()
         .with_output_schema::<Page>();
     vec![find, search, fetch]
+}
+
+pub(crate) fn server_config() -> ServerConfig {
+    ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        .with_server_info(Implementation::new("pullquote", env!("CARGO_PKG_VERSION")))
+        .with_instructions(INSTRUCTIONS)
 }
 
 /// A request while the SDK has it. The tool takes it, and returns it with the result.
@@ -185,9 +204,7 @@ struct Tools(Arc<[Tool]>);
 
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(Implementation::new("pullquote", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+        server_config()
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

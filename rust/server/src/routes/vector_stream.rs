@@ -16,6 +16,7 @@ use hyper::body::{Frame, SizeHint};
 use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::{StreamedEmbedding, Work};
 use pullquote_core::tokens::Role;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::app::App;

@@ -35,9 +35,8 @@ pub(super) struct HighlightsArguments {
     #[serde(default)]
     #[schemars(description = "texts, Markdown or HTML, as they are")]
     texts: Option<Vec<String>>,
-    /// `pullquote mcp --folder` has it.
     #[serde(default)]
-    #[schemars(skip)]
+    #[schemars(description = "paths of files (text, HTML, PDF, DOCX, EPUB), or of folders of such")]
     files: Option<Vec<String>>,
     #[serde(default)]
     #[schemars(description = "addresses of web pages, which the server fetches")]
@@ -61,7 +60,7 @@ const fn most_passages() -> i64 {
 /// The passages of all sources, best first.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "Answer")]
-pub(super) struct ToolAnswer {
+pub(crate) struct ToolAnswer {
     #[schemars(
         description = "false if nothing in the sources answers the query; the passages are then the nearest ones"
     )]
@@ -97,9 +96,17 @@ struct Passage {
 
 /// A source that could not be read.
 #[derive(Serialize, JsonSchema)]
-struct FailedSource {
-    source: String,
-    reason: String,
+pub(crate) struct FailedSource {
+    pub(crate) source: String,
+    pub(crate) reason: String,
+}
+
+impl ToolAnswer {
+    /// The answer if no source could be read.
+    pub(crate) const fn unanswered(failed: Vec<FailedSource>) -> Self {
+        let passages = Vec::new();
+        Self { answered: false, note: UNANSWERED, passages, truncated: false, total_tokens: Some(0), failed }
+    }
 }
 
 /// A text of the call, or a page.
@@ -175,15 +182,7 @@ fn answer(
     });
     let sources: Vec<Source> = texts.chain(pages.iter().map(|(named, page)| Source::of(named, page))).collect();
     if sources.is_empty() {
-        let none = ToolAnswer {
-            answered: false,
-            note: UNANSWERED,
-            passages: Vec::new(),
-            truncated: false,
-            total_tokens: Some(0),
-            failed,
-        };
-        return Ok((result(&none)?, Work::default()));
+        return Ok((result(&ToolAnswer::unanswered(failed))?, Work::default()));
     }
     let texts: Vec<&str> = sources.iter().map(|source| source.text).collect();
     let formats: Vec<Format> = sources.iter().map(|source| source.format).collect();
