@@ -46,7 +46,7 @@ class PullquoteError(Exception):
 
 
 class InvalidArgumentError(PullquoteError, ValueError):
-    """An argument's value is outside what is allowed."""
+    """An argument's value is outside what is allowed: correct it."""
 
     code = 1
     exit_code = 2
@@ -55,7 +55,7 @@ class InvalidArgumentError(PullquoteError, ValueError):
 
 
 class InvalidTypeError(PullquoteError, TypeError):
-    """An argument has the wrong type."""
+    """An argument has the wrong type: correct it."""
 
     code = 2
     exit_code = 2
@@ -64,7 +64,7 @@ class InvalidTypeError(PullquoteError, TypeError):
 
 
 class InvalidTextError(PullquoteError, ValueError):
-    """A text cannot be read as Unicode."""
+    """A text cannot be read as Unicode: correct it."""
 
     code = 3
     exit_code = 65
@@ -73,7 +73,7 @@ class InvalidTextError(PullquoteError, ValueError):
 
 
 class NoEncoderError(PullquoteError, ImportError):
-    """No encoder is installed, so nothing can be embedded."""
+    """No encoder is installed, so nothing can be embedded: install one."""
 
     code = 4
     exit_code = 69
@@ -82,7 +82,7 @@ class NoEncoderError(PullquoteError, ImportError):
 
 
 class TorchVersionError(PullquoteError, ImportError):
-    """The installed torch is not the one that pullquote-torch was built for."""
+    """The installed torch is not the one that pullquote-torch was built for: install that one."""
 
     code = 5
     exit_code = 69
@@ -91,7 +91,7 @@ class TorchVersionError(PullquoteError, ImportError):
 
 
 class ModelNotFoundError(PullquoteError, FileNotFoundError):
-    """A file of the model is missing."""
+    """A file of the model is missing: name another place."""
 
     code = 6
     exit_code = 66
@@ -100,7 +100,7 @@ class ModelNotFoundError(PullquoteError, FileNotFoundError):
 
 
 class InvalidModelError(PullquoteError, ValueError):
-    """A file of the model is damaged, or two of them contradict each other."""
+    """A file of the model is damaged, or two of them contradict each other: fetch the model again."""
 
     code = 7
     exit_code = 65
@@ -109,7 +109,7 @@ class InvalidModelError(PullquoteError, ValueError):
 
 
 class UnsupportedModelError(PullquoteError, ValueError):
-    """The encoder does not support this kind of model."""
+    """The encoder does not support this kind of model: use another."""
 
     code = 8
     exit_code = 65
@@ -118,7 +118,7 @@ class UnsupportedModelError(PullquoteError, ValueError):
 
 
 class DeviceError(PullquoteError, ValueError):
-    """A device is missing or unusable."""
+    """A device is missing or unusable: name another."""
 
     code = 9
     exit_code = 69
@@ -127,7 +127,7 @@ class DeviceError(PullquoteError, ValueError):
 
 
 class EncoderError(PullquoteError, RuntimeError):
-    """The encoder failed on this request."""
+    """The encoder failed on this request: try again, or check the model."""
 
     code = 10
     exit_code = 70
@@ -136,7 +136,7 @@ class EncoderError(PullquoteError, RuntimeError):
 
 
 class OutOfMemoryError(PullquoteError, MemoryError):
-    """No device has enough memory."""
+    """No device has enough memory: use a smaller model, or free some."""
 
     code = 11
     exit_code = 71
@@ -163,7 +163,7 @@ class DeadlineExceededError(PullquoteError, TimeoutError):
 
 
 class LimitExceededError(PullquoteError, RuntimeError):
-    """The call needs more windows or tokens than its limit."""
+    """The call needs more windows or tokens than its limit: request less, or raise the limit."""
 
     code = 14
     exit_code = 65
@@ -172,7 +172,7 @@ class LimitExceededError(PullquoteError, RuntimeError):
 
 
 class OverloadedError(PullquoteError, RuntimeError):
-    """Too much work is queued."""
+    """Too much work is queued: try again later."""
 
     code = 15
     exit_code = 75
@@ -190,7 +190,7 @@ class ClosedError(PullquoteError, RuntimeError):
 
 
 class ForkedError(PullquoteError, RuntimeError):
-    """The highlighter was made before this process was forked."""
+    """The highlighter was made before this process was forked: make a new one."""
 
     code = 17
     exit_code = 70
@@ -199,7 +199,7 @@ class ForkedError(PullquoteError, RuntimeError):
 
 
 class UnauthorizedError(PullquoteError, PermissionError):
-    """The key is missing or invalid."""
+    """The key is missing or invalid: send a valid one."""
 
     code = 18
     exit_code = 77
@@ -208,7 +208,7 @@ class UnauthorizedError(PullquoteError, PermissionError):
 
 
 class NotFoundError(PullquoteError, LookupError):
-    """Nothing has this name."""
+    """Nothing has this name: use another."""
 
     code = 19
     exit_code = 66
@@ -217,7 +217,7 @@ class NotFoundError(PullquoteError, LookupError):
 
 
 class StoreFullError(PullquoteError, RuntimeError):
-    """The server's store is full."""
+    """The server's store is full: delete documents."""
 
     code = 20
     exit_code = 73
@@ -226,7 +226,7 @@ class StoreFullError(PullquoteError, RuntimeError):
 
 
 class UnavailableError(PullquoteError, ConnectionError):
-    """No server can be reached, or its answer ended early."""
+    """No server can be reached, or its answer ended early: try again, or another one."""
 
     code = 21
     exit_code = 69
@@ -235,7 +235,7 @@ class UnavailableError(PullquoteError, ConnectionError):
 
 
 class BadAnswerError(PullquoteError, RuntimeError):
-    """A server's answer violates its protocol; nothing of it was used."""
+    """A server's answer violates its protocol; nothing of it was used: check the address."""
 
     code = 22
     exit_code = 76
