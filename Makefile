@@ -108,6 +108,7 @@ lint-rust:
 lint-python:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	PYTHONPATH=python $(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(BIN)/mypy --follow-imports silent --python-executable $(FRAMEWORKS)/python $(FRAMEWORK_SOURCES)
 	cd tests && $(BIN)/stubtest pullquote._native pullquote_torch._native --mypy-config-file ../pyproject.toml

@@ -50,8 +50,8 @@ from bench.texts import prose_pages
 from pullquote import Highlighter
 from pullquote.jobs._inputs import Columns, find_files
 from pullquote.jobs._job import Job
+from pullquote.jobs._ray import RayRunner
 from pullquote.jobs._run import FileProgress, OnProgress, run_files
-from pullquote.ray._runner import RayRunner
 
 CLAIM = "jobs"
 CHARACTERS = 400

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pullquote._engine.highlighter import Highlighter, highlights, parse_pieces
 from pullquote._native import __version__
-from pullquote._results.highlights import Highlight, Highlights
+from pullquote._results.highlight import Highlight
+from pullquote._results.highlights import Highlights
 from pullquote._results.prompts import tool_schema
 from pullquote.errors import PullquoteError
 

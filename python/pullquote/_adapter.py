@@ -11,7 +11,7 @@ from pullquote._request.signatures import what_was_meant
 from pullquote.errors import InvalidTypeError
 
 if TYPE_CHECKING:
-    from pullquote._results.highlights import Highlight
+    from pullquote._results.highlight import Highlight
     from pullquote.client import Client
 
 __all__ = ["Source", "check_options", "check_source", "default_source", "find_passages", "title_of"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import CapsuleType, disjoint_base
 
-from pullquote._engine.config import EngineConfig
+from pullquote._models.engine_config import EngineConfig
 from pullquote._request.options import Request
 from pullquote.arrow import ArrowTable, ColumnNames
 

@@ -29,10 +29,10 @@ from pullquote._request.options import (
     complete,
     read_pages,
     to_list,
-    warn,
 )
 from pullquote._request.signatures import signed_as
 from pullquote._results.highlights import Highlights
+from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
 __all__ = [

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote._request.options import Format
-from pullquote._results.highlights import Highlight, Rectangle
+from pullquote._results.highlight import Highlight, Rectangle
 from pullquote._text_files import check_is_text, decode
 from pullquote.errors import (
     DeadlineExceededError,

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullquote._engine.config import EngineConfig
 from pullquote._engine.handle import EngineHandle
 from pullquote._engine.hosted import Hosted, HostedCall, Plan, Planner
+from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Batch, CacheState, DeviceState, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
 from pullquote._request.options import Options, Pages, Request, check_request
-from pullquote._results.highlights import Highlights, Match
+from pullquote._results.highlight import Match
+from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, PullquoteError
 
 __all__ = [

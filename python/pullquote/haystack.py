@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
 from pullquote._engine.highlighter import Highlighter
 from pullquote._extras import needs_extra
-from pullquote._results.highlights import Highlight
+from pullquote._results.highlight import Highlight
 from pullquote.client import Client
 from pullquote.errors import InvalidArgumentError
 

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
 from pullquote._extras import needs_extra
 from pullquote._request.options import Options
-from pullquote._results.highlights import Highlight
+from pullquote._results.highlight import Highlight
 
 with needs_extra("langchain"):
     from langchain_core.callbacks import Callbacks

@@ -18,7 +18,8 @@ from pullquote._engine.highlighter import Highlighter
 from pullquote._extras import needs_extra
 from pullquote._native import __version__
 from pullquote._request.options import SERVER_TIMEOUT
-from pullquote._results.highlights import Highlight, Highlights
+from pullquote._results.highlight import Highlight
+from pullquote._results.highlights import Highlights
 from pullquote.client import Client
 from pullquote.documents import Document, read
 from pullquote.errors import InvalidArgumentError, PullquoteError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pullquote._results.highlights import Highlight
+from pullquote._results.highlight import Highlight
 from pullquote._text_files import DOCX, EPUB, PDF, check_is_text, decode, kind_of, name_of, read_bytes
 
 if TYPE_CHECKING:

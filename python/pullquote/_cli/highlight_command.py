@@ -18,7 +18,7 @@ from pullquote._cli.messages import as_flags
 from pullquote._cli.source import EXIT_NO_INPUT, call_timeout, complain, highlighter_or_client, input_files
 from pullquote._progress_bar import ProgressBar
 from pullquote._request.options import Options
-from pullquote._results.highlights import Highlight
+from pullquote._results.highlight import Highlight
 from pullquote._results.terminal import Style
 from pullquote.errors import InvalidArgumentError, PullquoteError
 

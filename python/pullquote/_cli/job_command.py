@@ -55,7 +55,7 @@ def add_options(job: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run a job, or show its status, and return the exit code."""
     try:
-        from pullquote.jobs._command import run as run_job  # noqa: PLC0415 - it needs what `pullquote[jobs]` installs
+        from pullquote._cli.job_run import run as run_job  # noqa: PLC0415 - it needs what `pullquote[jobs]` installs
     except ModuleNotFoundError as error:
         message = f'pullquote job needs {error.name}; run: pip install "pullquote[jobs]"'
         raise InvalidArgumentError(message) from None

@@ -13,8 +13,8 @@ from typing import Any
 
 from pullquote import _native
 from pullquote._cli.source import add_batch_options, highlighter
-from pullquote._engine.config import CACHE_BYTES
 from pullquote._engine.highlighter import Highlighter
+from pullquote._models.engine_config import CACHE_BYTES
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "run"]

@@ -9,8 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pullquote._engine.config import EngineConfig
 from pullquote._engine.highlighter import Highlighter
+from pullquote._models.engine_config import EngineConfig
 from pullquote._models.python_encoder import named_encoder
 from pullquote._request.options import SERVER_TIMEOUT
 from pullquote._text_files import is_piped

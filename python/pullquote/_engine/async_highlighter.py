@@ -12,10 +12,10 @@ from typing import Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pullquote._engine.config import EngineConfig
 from pullquote._engine.event_loop import EventLoopCalls, ReplyTo
 from pullquote._engine.handle import EngineStatus
 from pullquote._engine.highlighter import Highlighter
+from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Embeddings, PendingCall
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._request.options import (

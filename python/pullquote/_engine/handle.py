@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, cast
 
-from pullquote._engine.config import EngineConfig
+from pullquote._models.engine_config import EngineConfig
 from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
 from pullquote._request.signatures import configured_by

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote._engine.call_progress import call_progress
-from pullquote._engine.config import EngineConfig
 from pullquote._engine.handle import EngineHandle
+from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._request.options import (
     Dedupe,

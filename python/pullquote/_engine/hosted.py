@@ -16,9 +16,9 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pullquote._engine.config import CACHE_BYTES, EngineConfig, thread_count
 from pullquote._engine.handle import EngineHandle
 from pullquote._models.choice import find_model
+from pullquote._models.engine_config import CACHE_BYTES, EngineConfig, thread_count
 from pullquote._models.hub import HubOptions
 from pullquote._native import Batch, HighlightsBody
 from pullquote._native import Hosted as NativeHosted

@@ -9,10 +9,20 @@ from pathlib import Path
 from types import ModuleType
 
 from pullquote import _native
-from pullquote._models.hub import HubOptions, find, hub_name
-from pullquote._request.options import warn
+from pullquote._models.hub import (
+    DEFAULT_REVISION,
+    MODULES,
+    HubOptions,
+    cache_directory,
+    hub_name,
+    offline,
+    repair,
+    snapshot_directory,
+)
+from pullquote._warnings import warn
 from pullquote.errors import (
     InvalidArgumentError,
+    InvalidModelError,
     InvalidTypeError,
     ModelNotFoundError,
     NoEncoderError,
@@ -26,6 +36,7 @@ __all__ = [
     "INSTALL_TORCH",
     "embedded_model",
     "find_model",
+    "find_on_hub",
     "find_torch_encoder",
     "load_encoder",
     "model_directory",
@@ -58,7 +69,7 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
     """The directory and the name of a model: a directory, a name of the Hugging Face Hub, or the embedded model for `None`.
 
     A model of the hub is downloaded if its cache lacks it; without `weights`, only its small files.
-    Raises `InvalidTypeError`, `InvalidArgumentError`, and the errors of `hub.find`.
+    Raises `InvalidTypeError`, `InvalidArgumentError`, and the errors of `find_on_hub`.
     """
     hub = hub or HubOptions()
     if model is not None and not isinstance(model, (str, Path)):
@@ -73,7 +84,7 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
         or name.lower() != EMBEDDED_HUB_NAME.lower()
         or importlib.util.find_spec(EMBEDDED_MODULE) is None
     ):
-        return find(name, hub, weights=weights), name
+        return find_on_hub(name, hub, weights=weights), name
     if hub.revision is not None:
         message = (
             f"revision {hub.revision!r} is for a model of the Hugging Face Hub; {model or EMBEDDED_NAME} is a directory"
@@ -83,6 +94,38 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
         return embedded_model(), EMBEDDED_NAME
     directory = Path(model).expanduser()
     return directory, directory.resolve().name
+
+
+def find_on_hub(name: str, options: HubOptions, *, weights: bool = True) -> Path:
+    """The directory of a model of the hub, from the cache without the network, or downloaded. `weights` is whether they are needed.
+
+    Raises `ModelNotFoundError` if the cache lacks it and downloads are off, and the errors of `fetch`.
+    """
+    cache = cache_directory(options.cache_dir)
+    try:
+        snapshot = _native.find_snapshot(cache, name, options.revision or DEFAULT_REVISION, weights)
+    except InvalidModelError as error:
+        message = f"{error} (of {name}, in the cache {cache}); {repair(name)}"
+        raise InvalidModelError(message) from error
+    if snapshot is not None and not snapshot.missing:
+        return snapshot_directory(cache, name, snapshot.commit)
+    if not (forbids := offline(options)):
+        from pullquote._models.hub_download import fetch  # noqa: PLC0415 - a cached model needs none of it
+
+        return fetch(name, options, weights=weights)
+    what = f"{name}, revision {options.revision or DEFAULT_REVISION}"
+    if snapshot is None:
+        message = f"{what} is not in the cache {cache}"
+    else:
+        message = f"{what} is in the cache {cache} without {', '.join(snapshot.missing)}"
+    if snapshot is not None and snapshot.missing == [MODULES]:
+        message += (
+            ", or with no sign that it has none; without it, tokens are pooled by their mean. If that is right for this model, "
+            f"pass its directory: {snapshot_directory(cache, name, snapshot.commit)}. {forbids} forbids downloads"
+        )
+    else:
+        message += f", and {forbids} forbids downloads"
+    raise ModelNotFoundError(f"{message}. With a network, run: pullquote models get {name}")
 
 
 def model_directory(model: str | Path | None) -> Path:

@@ -1,29 +1,30 @@
-"""Models of the Hugging Face Hub by name: found in the cache that all programs share, or downloaded into it.
+"""Models of the Hugging Face Hub: their names and options, and the cache that all programs share.
 
-The core reads the cache, without the network; `hub_download` gets what it lacks. docs/model_names.md lists the variables.
+docs/model_names.md lists the variables.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pullquote import _native
-from pullquote.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError, ModelNotFoundError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
     "DEFAULT_REVISION",
     "MODULES",
     "HubOptions",
+    "RemoteFile",
     "cache_directory",
     "expand",
-    "find",
     "folder_name",
     "home_directory",
     "hub_name",
     "is_commit",
+    "is_intact",
     "is_snapshot",
     "is_true",
     "offline",
@@ -61,43 +62,20 @@ class HubOptions:
             raise InvalidArgumentError(message)
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of a repository. `etag` is its SHA-256, or for small files git's SHA-1, in hexadecimal digits."""
+
+    path: str
+    size: int
+    etag: str
+
+
 def hub_name(model: str) -> str | None:
     """The full name ``org/name`` if this is a name of the hub, and not a path that exists; else `None`."""
     if not NAME.fullmatch(model) or Path(model).exists():
         return None
     return model if "/" in model else f"{DEFAULT_OWNER}/{model}"
-
-
-def find(name: str, options: HubOptions, *, weights: bool = True) -> Path:
-    """The directory of a model, from the cache without the network, or downloaded. `weights` is whether they are needed.
-
-    Raises `ModelNotFoundError` if the cache lacks it and downloads are off, and the errors of `fetch`.
-    """
-    cache = cache_directory(options.cache_dir)
-    try:
-        snapshot = _native.find_snapshot(cache, name, options.revision or DEFAULT_REVISION, weights)
-    except InvalidModelError as error:
-        message = f"{error} (of {name}, in the cache {cache}); {repair(name)}"
-        raise InvalidModelError(message) from error
-    if snapshot is not None and not snapshot.missing:
-        return snapshot_directory(cache, name, snapshot.commit)
-    if not (forbids := offline(options)):
-        from pullquote._models.hub_download import fetch  # noqa: PLC0415 - a cached model needs none of it
-
-        return fetch(name, options, weights=weights)
-    what = f"{name}, revision {options.revision or DEFAULT_REVISION}"
-    if snapshot is None:
-        message = f"{what} is not in the cache {cache}"
-    else:
-        message = f"{what} is in the cache {cache} without {', '.join(snapshot.missing)}"
-    if snapshot is not None and snapshot.missing == [MODULES]:
-        message += (
-            ", or with no sign that it has none; without it, tokens are pooled by their mean. If that is right for this model, "
-            f"pass its directory: {snapshot_directory(cache, name, snapshot.commit)}. {forbids} forbids downloads"
-        )
-    else:
-        message += f", and {forbids} forbids downloads"
-    raise ModelNotFoundError(f"{message}. With a network, run: pullquote models get {name}")
 
 
 def cache_directory(cache_dir: str | Path | None = None) -> Path:
@@ -134,6 +112,23 @@ def is_true(variable: str) -> bool:
 def is_snapshot(directory: Path) -> bool:
     """Whether this is the directory of a commit in a cache."""
     return is_commit(directory.name) and directory.parent.name == "snapshots"
+
+
+def is_intact(path: Path, file: RemoteFile) -> bool:
+    """Whether a file is there with the size and hash that the hub announced."""
+    try:
+        if path.stat().st_size != file.size:
+            return False
+        with path.open("rb") as content:
+            if len(file.etag) == 64:
+                return hashlib.file_digest(content, "sha256").hexdigest() == file.etag
+            # git's hash of a file begins with its kind and size.
+            digest = hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
+            while chunk := content.read(1 << 20):
+                digest.update(chunk)
+            return digest.hexdigest() == file.etag
+    except OSError:
+        return False
 
 
 def offline(options: HubOptions) -> str | None:

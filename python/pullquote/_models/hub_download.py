@@ -6,7 +6,6 @@ The client is ``huggingface_hub`` if that is installed, else `hub_client`.
 from __future__ import annotations
 
 import errno
-import hashlib
 import importlib.util
 import os
 import re
@@ -14,7 +13,6 @@ import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,10 +21,12 @@ from pullquote._models.hub import (
     DEFAULT_REVISION,
     MODULES,
     HubOptions,
+    RemoteFile,
     cache_directory,
     expand,
     home_directory,
     is_commit,
+    is_intact,
     is_true,
     offline,
     snapshot_directory,
@@ -40,19 +40,10 @@ from pullquote.errors import (
     UnsupportedModelError,
 )
 
-__all__ = ["RemoteFile", "fetch", "is_intact"]
+__all__ = ["fetch"]
 
 ENDPOINT = "https://huggingface.co"
 ETAG = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of a repository. `etag` is its SHA-256, or for small files git's SHA-1, in hexadecimal digits."""
-
-    path: str
-    size: int
-    etag: str
 
 
 class Downloader(Protocol):
@@ -106,23 +97,6 @@ def fetch(name: str, options: HubOptions, *, weights: bool = True) -> Path:
         if not is_commit(revision):
             _write(repository / "refs" / revision, commit)
     return directory
-
-
-def is_intact(path: Path, file: RemoteFile) -> bool:
-    """Whether a file is there with the size and hash that the hub announced."""
-    try:
-        if path.stat().st_size != file.size:
-            return False
-        with path.open("rb") as content:
-            if len(file.etag) == 64:
-                return hashlib.file_digest(content, "sha256").hexdigest() == file.etag
-            # git's hash of a file begins with its kind and size.
-            digest = hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
-            while chunk := content.read(1 << 20):
-                digest.update(chunk)
-            return digest.hexdigest() == file.etag
-    except OSError:
-        return False
 
 
 class LibraryClient:

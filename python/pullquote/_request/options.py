@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from pullquote._request.signatures import did_you_mean, what_was_meant
+from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
 __all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pages", "Pairing", "Unit"]
@@ -187,14 +186,6 @@ def warn_of_truncation(truncated: int, texts: int, max_tokens: int) -> None:
     """Issue a `TruncationWarning` for the caller of `embed`."""
     message = f"{truncated} of {texts} texts were cut at the model's limit of {max_tokens} tokens"
     warn(message, TruncationWarning)
-
-
-def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning for the line outside this package that called it."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pullquote."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
 
 
 def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:

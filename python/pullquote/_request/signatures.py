@@ -69,7 +69,7 @@ def what_was_meant(name: str, known: Collection[str]) -> str:
     """The argument that was probably intended by an unknown one: a known one, or one of `Highlighter`."""
     if meant := did_you_mean(name, known):
         return meant
-    from pullquote._engine.config import EngineConfig  # noqa: PLC0415 - it imports this module
+    from pullquote._models.engine_config import EngineConfig  # noqa: PLC0415 - it imports this module
 
     others = [field for field in EngineConfig.__dataclass_fields__ if field not in known]
     field = _native.similar(name, others)

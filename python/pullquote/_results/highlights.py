@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from numpy.typing import NDArray
 
 from pullquote import _native
-from pullquote._request.options import Request, warn
+from pullquote._request.options import Request
 from pullquote._request.signatures import did_you_mean
-from pullquote._results import marks, prompts, representations, tables
+from pullquote._results import prompts, representations, tables
+from pullquote._results.highlight import Highlight, Match, Rectangle, marks_words
+from pullquote._results.marks import Marks, merged, prose_spans, shown_span, start_of, without_blank_lines
 from pullquote._results.selectors import (
     TextPositionSelector,
     TextQuoteSelector,
@@ -20,6 +21,7 @@ from pullquote._results.selectors import (
     text_position_selector,
     text_quote_selector,
 )
+from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
 
 if TYPE_CHECKING:
@@ -27,106 +29,11 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Highlight", "Highlights", "Match", "Rectangle"]
+__all__ = ["Highlights"]
 
 
 # Options without which a page has a passage.
 BUDGETS = ("max_chars", "max_tokens", "max_total_chars", "max_total_tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A word of a page that matches a word of a query: ``page[start:end]`` has the same stem as `word`."""
-
-    word: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    """A part of a line on a page of a PDF: where a viewer marks a highlight.
-
-    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
-    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
-    """
-
-    page: int
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-
-@dataclass(frozen=True, slots=True)
-class Highlight:
-    """A passage of a page, word for word: ``page[start:end] == text``.
-
-    `start` and `end` count characters (Unicode code points), as Python's slices do.
-
-    `score`, from 0 to 1, is the probability that the passage answers the query. It depends on the query, the passage and the
-    language of its page, not on the other pages of the call, so that scores of different calls compare. It comes from `cosine`
-    and from the share of the query's words in the passage's best sentence, each weighed by how rare it is in the language.
-
-    `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
-
-    `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one. `before` and
-    `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
-    its position in the source, which differs from `start` and `end` for HTML only.
-
-    `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
-    if the passage contains that row, it is empty.
-
-    Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
-    for each of its lines. Otherwise they are `None` and empty.
-    """
-
-    text: str
-    start: int
-    end: int
-    score: float
-    cosine: float
-    bm25: float
-    page: int = 0
-    query: int = 0
-    before: str = ""
-    after: str = ""
-    header: str = ""
-    matches: tuple[Match, ...] = ()
-    source_start: int = 0
-    source_end: int = 0
-    id: Any = None
-    page_number: int | None = None
-    rectangles: tuple[Rectangle, ...] = ()
-
-    def marked(
-        self,
-        pre: str = "<em>",
-        post: str = "</em>",
-        *,
-        encoder: Literal["html"] | None = "html",
-        words: bool | None = None,
-    ) -> str:
-        """The passage with `pre` and `post` around what answers, and with `before` and `after` outside of them.
-
-        They are around the words that match the query, if the call had ``explain=True``, else around the passage; `words` chooses
-        between the two. Marks do not cross blank lines, so they never span two paragraphs. `encoder` escapes the text around them
-        for HTML, ``None`` leaves it as it is.
-
-        Raises `InvalidArgumentError` for ``words=True`` without ``explain=True``, and for an unknown `encoder`.
-
-        >>> highlight = Highlight("Fish & chips.", 0, 13, 0.9, 0.8, 1.2)
-        >>> highlight.marked("<b>", "</b>")
-        '<b>Fish &amp; chips.</b>'
-        """
-        return marks.mark_highlight(self, marks.Marks(pre, post, encoder), words)
-
-    def __repr__(self) -> str:
-        return representations.highlight_as_text(self)
-
-    def to_dict(self) -> tables.HighlightDict:
-        """The fields as a dictionary that JSON can hold, if `id` can."""
-        return tables.highlight_to_dict(self)
 
 
 class Highlights(Sequence[list[Highlight]]):
@@ -264,10 +171,10 @@ class Highlights(Sequence[list[Highlight]]):
         return bool((self.scores >= _native.ANSWERED).any())
 
     def __repr__(self) -> str:
-        return representations.as_text(self)
+        return representations.as_text(self.best(), self.query_texts, self.formats)
 
     def _repr_html_(self) -> str:
-        return representations.as_html(self)
+        return representations.as_html(self.best(), self.query_texts, self.formats, self.texts, self.text_fragment)
 
     @property
     def query_texts(self) -> list[str]:
@@ -335,12 +242,25 @@ class Highlights(Sequence[list[Highlight]]):
 
         Raises `InvalidArgumentError` for values out of range, and for a page whose text is on the server.
         """
-        style = marks.Marks(pre, post, encoder)
+        marks = Marks(pre, post, encoder)
         page = self._page(page)
         found = [highlight for highlight in self.best() if highlight.page == page]
         if fragments is not None:
-            return marks.mark_fragments(self, page, found, style, words, fragments, no_match_size)
-        return marks.mark_page(self.page_text(page), self.formats[page], found, style, words)
+            for name, value, least in (("fragments", fragments, 1), ("no_match_size", no_match_size, 0)):
+                if not isinstance(value, int) or value < least:
+                    message = f"{name} must be a whole number from {least}, not {value!r}"
+                    raise InvalidArgumentError(message)
+            if found:
+                return [each.marked(pre, post, encoder=encoder, words=words) for each in found[:fragments]]
+            return [marks.escaped(start_of(self.page_text(page), no_match_size))] if no_match_size else []
+        text = self.page_text(page)
+        if found and all(marks_words(highlight, words) for highlight in found):
+            spans = merged((match.start, match.end) for highlight in found for match in highlight.matches)
+        else:
+            spans = without_blank_lines(text, merged((highlight.start, highlight.end) for highlight in found))
+        if self.formats[page] == "markdown" and not encoder:
+            spans = prose_spans(text, spans)
+        return marks.around(text, spans)
 
     def prompt(self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None) -> str:
         """The passages as text for a language model, best first: each after its number and its page's title, id or index.
@@ -352,22 +272,25 @@ class Highlights(Sequence[list[Highlight]]):
 
         `resolve` finds the passage of a number. Raises `InvalidArgumentError` for a `max_tokens` below 1.
         """
-        return prompts.prompt(self, max_tokens, count_tokens)
+        return prompts.prompt(self.best(), self.titles, max_tokens, count_tokens)
 
     def resolve(self, number: str | int) -> Highlight:
         """The highlight that `prompt` numbered so: ``result.resolve("[3]")`` or ``result.resolve(3)`` is ``result.best()[2]``.
 
         Raises `InvalidArgumentError` if there is no such number.
         """
-        return prompts.resolve(self, number)
+        return prompts.resolve(self.best(), number)
 
     def as_citations(self) -> list[prompts.Citation]:
         """The highlights, best first, as citations of the type ``char_location`` in Anthropic's Messages API."""
-        return prompts.citations(self)
+        return prompts.citations(self.best(), self.titles)
 
     def to_dict(self) -> tables.HighlightsDict:
         """The lists as a dictionary: ``{"answered": True, "results": [{"page": 0, "highlights": [...], ...}, ...]}``."""
-        return tables.to_dict(self)
+        rows: list[Any] = [
+            {**about, "highlights": [highlight.to_dict() for highlight in found]} for about, found in self._lists()
+        ]
+        return {"answered": self.answered, "results": rows}
 
     def to_arrow(self) -> pyarrow.Table:
         """A table with a row for each highlight, in the order of the lists. Needs pyarrow.
@@ -375,19 +298,23 @@ class Highlights(Sequence[list[Highlight]]):
         Columns: `page`, `query`, `id` if pages have ids, `text`, `start`, `end`, `score`, `cosine`, `bm25`, `before`, `after`,
         `header`, `source_start` and `source_end`, as in `Highlight`.
         """
-        return tables.to_arrow(self)
+        return tables.to_arrow(self._columns())
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
-        return tables.to_pandas(self)
+        return tables.to_pandas(self._columns())
 
     def to_polars(self) -> polars.DataFrame:
         """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
-        return tables.to_polars(self)
+        return tables.to_polars(self._columns())
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        return tables.pydantic_schema(cls, handler)
+        def serialize(result: Highlights) -> dict[str, Any]:
+            rows = [{**about, "highlights": found} for about, found in result._lists()]
+            return {"answered": result.answered, "results": rows}
+
+        return tables.pydantic_schema(cls, handler, serialize)
 
     def text_fragment(self, highlight: Highlight) -> str:
         """A suffix for the page's URL that makes a browser scroll to the highlight and mark it: ``#:~:text=…``.
@@ -399,7 +326,7 @@ class Highlights(Sequence[list[Highlight]]):
         text = self.page_text(highlight.page)
         span = (highlight.start, highlight.end)
         if self.formats[highlight.page] == "markdown":
-            text, span = marks.shown_span(text, span)
+            text, span = shown_span(text, span)
         return text_fragment(text, *span)
 
     def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
@@ -454,6 +381,44 @@ class Highlights(Sequence[list[Highlight]]):
             message = f"query {query}, page {page} is out of range for {queries} queries and {pages} pages"
             raise IndexError(message)
         return query * pages + page
+
+    def _lists(self) -> list[tuple[dict[str, Any], list[Highlight]]]:
+        """Each list of highlights, with its page and query."""
+        rows = []
+        for index, found in enumerate(self):
+            query, page = self.query_and_page(index)
+            about = {
+                "page": page,
+                "query": query,
+                "id": None if self.ids is None else self.ids[page],
+                "format": self.formats[page],
+                "answered": any(highlight.score >= _native.ANSWERED for highlight in found),
+                "windows": int(self.windows[page]),
+                "windows_scored": int(self.windows_scored[page]),
+            }
+            rows.append((about, found))
+        return rows
+
+    def _columns(self) -> dict[str, Any]:
+        """Columns of numbers as they are, and of texts as lists."""
+        rows = [highlight for found in self for highlight in found]
+        ids = {} if self.ids is None else {"id": [highlight.id for highlight in rows]}
+        return {
+            "page": self.pages,
+            "query": self.queries,
+            **ids,
+            "text": [highlight.text for highlight in rows],
+            "start": self.spans[:, 0].copy(),
+            "end": self.spans[:, 1].copy(),
+            "score": self.scores,
+            "cosine": self.cosines,
+            "bm25": self.bm25_scores,
+            "before": [highlight.before for highlight in rows],
+            "after": [highlight.after for highlight in rows],
+            "header": [highlight.header for highlight in rows],
+            "source_start": self.sources[:, 0].copy(),
+            "source_end": self.sources[:, 1].copy(),
+        }
 
     def _list(self, index: int) -> list[Highlight]:
         first = int(self._ends[index - 1]) if index else 0

@@ -5,17 +5,14 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pullquote import _native
 from pullquote.errors import InvalidArgumentError
 
-if TYPE_CHECKING:
-    from pullquote._results.highlights import Highlight, Highlights
-
-__all__ = ["Marks", "mark_fragments", "mark_highlight", "mark_page", "shown_span"]
+__all__ = ["Marks", "merged", "prose_spans", "shown_span", "start_of", "without_blank_lines"]
 
 # A mark ends before a blank line, and another begins after it.
 BLANK_LINE = re.compile(r"\s*\n[ \t\r]*\n\s*")
@@ -52,38 +49,6 @@ class Marks:
         return "".join([*parts, self.escaped(text[written:])])
 
 
-def mark_highlight(highlight: Highlight, marks: Marks, words: bool | None) -> str:
-    """`Highlight.marked`."""
-    spans = _without_blank_lines(highlight.text, [(0, len(highlight.text))])
-    if _marks_words(highlight, words):
-        spans = _merged((match.start - highlight.start, match.end - highlight.start) for match in highlight.matches)
-    return marks.escaped(highlight.before) + marks.around(highlight.text, spans) + marks.escaped(highlight.after)
-
-
-def mark_page(text: str, format: str, found: Sequence[Highlight], marks: Marks, words: bool | None) -> str:  # noqa: A002 - the field's word
-    """`Highlights.marked`: a whole page."""
-    return marks.around(text, _spans(text, format, found, marks, words))
-
-
-def mark_fragments(
-    result: Highlights,
-    page: int,
-    found: list[Highlight],
-    marks: Marks,
-    words: bool | None,
-    fragments: int,
-    no_match_size: int,
-) -> list[str]:
-    """`Highlights.marked` with `fragments`."""
-    for name, value, least in (("fragments", fragments, 1), ("no_match_size", no_match_size, 0)):
-        if not isinstance(value, int) or value < least:
-            message = f"{name} must be a whole number from {least}, not {value!r}"
-            raise InvalidArgumentError(message)
-    if found:
-        return [mark_highlight(highlight, marks, words) for highlight in found[:fragments]]
-    return [marks.escaped(_start(result.page_text(page), no_match_size))] if no_match_size else []
-
-
 def shown_span(source: str, span: _Span) -> tuple[str, _Span]:
     """The text of Markdown that a browser shows, and where a span of the source is in it."""
     shown, first, last, length = [], None, 0, 0
@@ -99,25 +64,7 @@ def shown_span(source: str, span: _Span) -> tuple[str, _Span]:
     return "".join(shown), (first or 0, last)
 
 
-def _spans(text: str, format: str, found: Sequence[Highlight], marks: Marks, words: bool | None) -> list[_Span]:  # noqa: A002 - the field's word
-    if found and all(_marks_words(highlight, words) for highlight in found):
-        spans = _merged((match.start, match.end) for highlight in found for match in highlight.matches)
-    else:
-        spans = _without_blank_lines(text, _merged((highlight.start, highlight.end) for highlight in found))
-    if format != "markdown" or marks.encoder:
-        return spans
-    runs = [(run.start, run.end) for run in _native.shown_runs(text) if run.is_prose and run.start < run.end]
-    return _within(text, spans, runs)
-
-
-def _marks_words(highlight: Highlight, words: bool | None) -> bool:
-    if words and not highlight.matches:
-        message = "words=True needs the matching words; call highlights(..., explain=True)"
-        raise InvalidArgumentError(message)
-    return bool(highlight.matches) if words is None else words
-
-
-def _merged(spans: Iterable[_Span]) -> list[_Span]:
+def merged(spans: Iterable[_Span]) -> list[_Span]:
     """Sorted, with overlapping ones joined."""
     merged: list[_Span] = []
     for start, end in sorted(spans):
@@ -128,7 +75,8 @@ def _merged(spans: Iterable[_Span]) -> list[_Span]:
     return merged
 
 
-def _without_blank_lines(text: str, spans: Iterable[_Span]) -> list[_Span]:
+def without_blank_lines(text: str, spans: Iterable[_Span]) -> list[_Span]:
+    """The parts of spans between blank lines."""
     parts = []
     for start, end in spans:
         for gap in BLANK_LINE.finditer(text, start, end):
@@ -140,8 +88,9 @@ def _without_blank_lines(text: str, spans: Iterable[_Span]) -> list[_Span]:
     return parts
 
 
-def _within(text: str, spans: Iterable[_Span], runs: list[_Span]) -> list[_Span]:
-    """The parts of spans that are in runs, without white space around them; both are in order."""
+def prose_spans(source: str, spans: Iterable[_Span]) -> list[_Span]:
+    """The parts of spans of Markdown that are prose, without white space around them; spans are in order."""
+    runs = [(run.start, run.end) for run in _native.shown_runs(source) if run.is_prose and run.start < run.end]
     ends = [end for _, end in runs]
     parts = []
     for start, end in spans:
@@ -149,14 +98,14 @@ def _within(text: str, spans: Iterable[_Span], runs: list[_Span]) -> list[_Span]
             if first >= end:
                 break
             first, last = max(start, first), min(end, last)  # noqa: PLW2901 - the part within the span
-            inner = text[first:last].strip()
+            inner = source[first:last].strip()
             if inner:
-                first = text.index(inner, first)  # noqa: PLW2901 - without white space
+                first = source.index(inner, first)  # noqa: PLW2901 - without white space
                 parts.append((first, first + len(inner)))
     return parts
 
 
-def _start(text: str, size: int) -> str:
+def start_of(text: str, size: int) -> str:
     """The start of a text, at most `size` characters, cut after a word if one ends there."""
     if len(text) <= size:
         return text

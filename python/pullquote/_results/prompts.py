@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
 
-from pullquote._request.options import warn
+from pullquote._results.highlight import Highlight
+from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, UsageWarning
 
-if TYPE_CHECKING:
-    from pullquote._results.highlights import Highlight, Highlights
-
 __all__ = ["Citation", "citations", "prompt", "resolve", "tool_schema"]
+
+_Titles = Sequence[str | None] | None
 
 # Bytes of UTF-8: English has 4 to 5 in a token, Chinese and Japanese 3.
 BYTES_PER_TOKEN = 3
@@ -28,15 +28,17 @@ class Citation(TypedDict):
     end_char_index: int
 
 
-def prompt(result: Highlights, max_tokens: int | None, count_tokens: Callable[[str], int] | None) -> str:
+def prompt(
+    best: list[Highlight], titles: _Titles, max_tokens: int | None, count_tokens: Callable[[str], int] | None
+) -> str:
     """`Highlights.prompt`."""
     if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
         message = f"max_tokens must be a whole number from 1, or None for all passages, not {max_tokens!r}"
         raise InvalidArgumentError(message)
     count, text = count_tokens or _estimated_tokens, ""
-    for number, highlight in enumerate(result.best(), 1):
+    for number, highlight in enumerate(best, 1):
         passage = f"{highlight.header}\n{highlight.text}" if highlight.header else highlight.text
-        longer = f"{text}{text and chr(10) * 2}[{number}] {_source(result, highlight)}\n{passage.strip()}"
+        longer = f"{text}{text and chr(10) * 2}[{number}] {_source(titles, highlight)}\n{passage.strip()}"
         if max_tokens is not None and count(longer) > max_tokens:
             if number == 1:
                 message = (
@@ -48,28 +50,27 @@ def prompt(result: Highlights, max_tokens: int | None, count_tokens: Callable[[s
     return text
 
 
-def resolve(result: Highlights, number: str | int) -> Highlight:
+def resolve(best: list[Highlight], number: str | int) -> Highlight:
     """`Highlights.resolve`."""
     plain = number.strip().removeprefix("[").removesuffix("]") if isinstance(number, str) else str(number)
-    found = result.best()
-    if not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= len(found):
-        message = f"number must be one of those of prompt(), [1] to [{len(found)}], not {number!r}"
+    if not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= len(best):
+        message = f"number must be one of those of prompt(), [1] to [{len(best)}], not {number!r}"
         raise InvalidArgumentError(message)
-    return found[int(plain) - 1]
+    return best[int(plain) - 1]
 
 
-def citations(result: Highlights) -> list[Citation]:
+def citations(best: list[Highlight], titles: _Titles) -> list[Citation]:
     """`Highlights.as_citations`."""
     return [
         {
             "type": "char_location",
             "cited_text": highlight.text,
             "document_index": highlight.page,
-            "document_title": _title(result, highlight),
+            "document_title": _title(titles, highlight),
             "start_char_index": highlight.start,
             "end_char_index": highlight.end,
         }
-        for highlight in result.best()
+        for highlight in best
     ]
 
 
@@ -113,13 +114,13 @@ def tool_schema(api: Literal["anthropic", "openai"] = "anthropic") -> dict[str, 
     raise InvalidArgumentError(message)
 
 
-def _title(result: Highlights, highlight: Highlight) -> str | None:
-    title = result.titles[highlight.page] if result.titles else None
+def _title(titles: _Titles, highlight: Highlight) -> str | None:
+    title = titles[highlight.page] if titles else None
     return title or (None if highlight.id is None else str(highlight.id))
 
 
-def _source(result: Highlights, highlight: Highlight) -> str:
-    return " ".join((_title(result, highlight) or f"page {highlight.page}").split())
+def _source(titles: _Titles, highlight: Highlight) -> str:
+    return " ".join((_title(titles, highlight) or f"page {highlight.page}").split())
 
 
 def _estimated_tokens(text: str) -> int:

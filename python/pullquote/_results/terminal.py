@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TextIO
 
-from pullquote._results.highlights import Highlight
+from pullquote._results.highlight import Highlight
 
 __all__ = ["Style"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pullquote
+from pullquote import _native
 from pullquote._engine.highlighter import Highlighter
 from pullquote._models.hub import is_snapshot
 from pullquote._models.python_encoder import named_encoder
@@ -54,7 +54,7 @@ class Job:
         columns = self.columns
         function = None if self.encoder == "torch" else self.encoder
         return {
-            "version": pullquote.__version__,
+            "version": _native.__version__,
             "model": function or highlighter.model_name,
             "model_sha256": None if function else _fingerprint(highlighter.model),
             "encoder": self.encoder,

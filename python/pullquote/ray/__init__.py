@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pullquote._extras import needs_extra
 
 with needs_extra("ray"):
+    from pullquote._engine.ray_resources import assigned_resources
     from pullquote.ray._pages import PageHighlighter
-    from pullquote.ray._resources import assigned_resources
 
 if TYPE_CHECKING:
     from pullquote.ray._deployment import app, build

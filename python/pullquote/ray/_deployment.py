@@ -27,9 +27,9 @@ import ray.util
 from ray import serve
 
 from pullquote import _cli
+from pullquote._engine.ray_resources import assigned_resources
 from pullquote.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from pullquote.ray._proxy import Message, Proxy, Receive, Send, send_error
-from pullquote.ray._resources import assigned_resources
 
 __all__ = ["app", "build"]
 

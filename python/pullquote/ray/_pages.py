@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from pullquote._engine.highlighter import Highlighter
+from pullquote._engine.ray_resources import assigned_resources
 from pullquote._models.python_encoder import CustomEncoder
-from pullquote.ray._resources import assigned_resources
 
 __all__ = ["PageHighlighter"]
 

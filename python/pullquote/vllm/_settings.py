@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pullquote._cli.serve_command import MEBIBYTE, default
-from pullquote._engine.config import CACHE_BYTES
+from pullquote._models.engine_config import CACHE_BYTES
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["Settings"]

@@ -17,7 +17,7 @@ use crate::failures::Failure;
 use crate::function::FunctionEncoder;
 use crate::interruptible::leave_python;
 
-/// `EngineConfig` in `python/pullquote/_engine/config.py`, with its model found and its encoder loaded.
+/// `EngineConfig` in `python/pullquote/_models/engine_config.py`, with its model found and its encoder loaded.
 #[derive(FromPyObject)]
 pub(crate) struct EngineConfig<'py> {
     pub(crate) model: PathBuf,

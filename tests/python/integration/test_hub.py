@@ -19,7 +19,8 @@ import pytest
 import pullquote
 from pullquote import _cli, errors
 from pullquote._models import choice, hub_client
-from pullquote._models.hub import HubOptions, find
+from pullquote._models.choice import find_on_hub
+from pullquote._models.hub import HubOptions
 from pullquote._models.hub_download import fetch
 from pullquote.engine import Hosted
 from support.local_hub import LocalHub, Repository, local_hub, tiny_model
@@ -132,12 +133,12 @@ def test_revision_and_cache_dir_choose_commit_and_folder(hub: LocalHub, tmp_path
 
 @pytest.mark.usefixtures("client")
 def test_new_commit_is_fetched_by_get_only(hub: LocalHub, tiny: Path) -> None:
-    old = find(NAME, HubOptions())
+    old = find_on_hub(NAME, HubOptions())
     hub.add(NAME, tiny, **{"README.md": b"new"})
-    assert find(NAME, HubOptions()) == old
+    assert find_on_hub(NAME, HubOptions()) == old
     new = fetch(NAME, HubOptions())
     assert new != old
-    assert find(NAME, HubOptions()) == new
+    assert find_on_hub(NAME, HubOptions()) == new
     # The blobs are shared.
     assert (new / "model.safetensors").resolve() == (old / "model.safetensors").resolve()
     assert len([path for path in hub.paths("storage") if path.endswith("model.safetensors")]) <= 2  # HEAD and GET
@@ -276,7 +277,7 @@ def test_refusal_of_storage_names_its_host(hub: LocalHub) -> None:
 @pytest.mark.usefixtures("hub", "client")
 def test_damaged_blob_is_named_and_replaced(tmp_path: Path) -> None:
     expected = vectors()
-    snapshot = find(NAME, HubOptions())
+    snapshot = find_on_hub(NAME, HubOptions())
     for name, content in {"model.safetensors": b"\0" * 8, "modules.json": b"[{"}.items():
         (snapshot / name).resolve().write_bytes(content)
         # Without the list of files, whose sizes would say it earlier.
@@ -336,7 +337,7 @@ def test_full_disk_is_named(hub: LocalHub, tiny: Path, monkeypatch: pytest.Monke
         with raises(errors.ModelNotFoundError, tmp_path / "home" / "hub", "HF_HOME", "cache_dir"):
             vectors()
     assert not [path for path in hub.paths() if path.endswith("model.safetensors")]
-    old = find(NAME, HubOptions())
+    old = find_on_hub(NAME, HubOptions())
     # A new commit with the same files needs no space.
     hub.add(NAME, tiny, **{"README.md": b"new"})
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
@@ -446,7 +447,7 @@ def test_cache_without_modules_is_not_pooled_by_guess(hub: LocalHub, tiny: Path,
 
 @pytest.mark.usefixtures("own")
 def test_huggingface_hub_reads_our_cache(hub: LocalHub, tiny: Path, tmp_path: Path) -> None:
-    find(NAME, HubOptions())
+    find_on_hub(NAME, HubOptions())
     cache = tmp_path / "home" / "hub"
     found = huggingface_hub.snapshot_download(NAME, cache_dir=cache, local_files_only=True)
     assert (Path(found) / "config.json").read_bytes() == (tiny / "config.json").read_bytes()

@@ -39,7 +39,7 @@ from support.messages import names_all, raises
 KILLS = 10
 # Forks of a process that has imported everything start within 10 ms.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["pullquote.jobs._command", "pytest.__main__"])
+FORKS.set_forkserver_preload(["pullquote._cli.job_run", "pytest.__main__"])
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def check_same(output: Path, local: Path) -> None:
 
 
 def test_import_loads_no_ray() -> None:
-    program = "import sys, pullquote, pullquote._cli, pullquote.jobs._command; sys.exit('ray' in sys.modules)"
+    program = "import sys, pullquote, pullquote._cli, pullquote._cli.job_run; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -137,7 +137,7 @@ def test_options_of_other_engine_are_refused(folder: Path, tmp_path: Path, capsy
 
 
 def test_actors_with_different_settings_are_refused() -> None:
-    from pullquote.ray._runner import _check_settings
+    from pullquote.jobs._ray import _check_settings
 
     _check_settings({"version": "1", "dtype": "float32"}, {"dtype": "float32", "version": "1"})
     with raises(errors.InvalidArgumentError, "dtype", "bfloat16", "float32"):

@@ -12,7 +12,7 @@ import pytest
 
 import pullquote
 from pullquote import AsyncHighlighter, Client, Highlighter, _cli, _native
-from pullquote._engine.config import EngineConfig
+from pullquote._models.engine_config import EngineConfig
 from pullquote._request.options import Options
 
 SCHEMA: dict[str, dict[str, Any]] = json.loads(_native.options_schema())["properties"]

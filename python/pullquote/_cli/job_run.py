@@ -6,21 +6,29 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeAlias
 
 from pullquote._cli.highlights_options import PAGE_OPTIONS, options_from_args
+from pullquote._engine.highlighter import Highlighter
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.jobs._inputs import Columns, InputFile, find_files
 from pullquote.jobs._job import Job
 from pullquote.jobs._outputs import ERRORS, output_name
 from pullquote.jobs._records import JobStatus, job_status, start_job, unfinished_files
-from pullquote.jobs._run import FileProgress, check_job
-from pullquote.jobs._runners import RUNNERS
+from pullquote.jobs._run import FileProgress, OnProgress, check_job, run_files
 from pullquote.jobs._store import OutputStore
 
 __all__ = ["run"]
+
+# Processes a job's files, in any order, with the behaviour of `run_files`. The highlighter is the one that determined the job's
+# settings; a runner with other processes makes its own there (`Job.highlighter`).
+Runner: TypeAlias = Callable[[Highlighter, Job, list[InputFile], OnProgress], None]
+
+RAY_OPTIONS = ("actors", "actor_cpus", "actor_gpus")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     if options.status:
         _show(job_status(store), options)
         return 0
-    job, runner = _job(options), RUNNERS[options.engine](options)
+    job, runner = _job(options), (_ray_runner if options.engine == "ray" else _local_runner)(options)
     files = [file for file in find_files(job.input) if not store.contains(file.url)]
     _check_names(job, files)
     with store.lock(), job.highlighter(**_engine_arguments(options)) as highlighter:
@@ -68,6 +76,28 @@ def _job(options: argparse.Namespace) -> Job:
         dtype=options.dtype,
         revision=options.revision,
     )
+
+
+def _local_runner(options: argparse.Namespace) -> Runner:
+    if given := [name for name in RAY_OPTIONS if getattr(options, name) is not None]:
+        message = f"--{given[0].replace('_', '-')} is for --engine ray"
+        raise InvalidArgumentError(message)
+    return run_files
+
+
+def _ray_runner(options: argparse.Namespace) -> Runner:
+    if given := [name for name in ("threads", "device") if getattr(options, name)]:
+        message = f"--{given[0]} is for --engine local; an actor has --actor-cpus and --actor-gpus"
+        raise InvalidArgumentError(message)
+    try:
+        from pullquote.jobs._ray import RayRunner  # noqa: PLC0415 - it needs what `pullquote[ray]` installs
+    except ModuleNotFoundError as error:
+        message = f'--engine ray needs {error.name}; run: pip install "pullquote[ray]"'
+        raise InvalidArgumentError(message) from None
+    arguments = {
+        name: getattr(options, name) for name in ("cache_bytes", "max_batch_tokens", "max_batch_size", "cuda_graphs")
+    }
+    return RayRunner(options.actors, options.actor_cpus, options.actor_gpus, tuple(arguments.items()))
 
 
 def _check_names(job: Job, files: list[InputFile]) -> None:

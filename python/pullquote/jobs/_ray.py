@@ -23,13 +23,13 @@ import ray.data
 from fsspec.core import url_to_fs
 
 from pullquote._engine.highlighter import Highlighter
+from pullquote._engine.ray_resources import assigned_resources
 from pullquote._models.hub import is_snapshot
 from pullquote.errors import InvalidArgumentError, PullquoteError, UnavailableError
 from pullquote.jobs._inputs import InputFile
 from pullquote.jobs._job import Job
 from pullquote.jobs._records import FileRecord, finished_record
 from pullquote.jobs._run import FileProgress, OnProgress, run_files
-from pullquote.ray._resources import assigned_resources
 
 __all__ = ["RayRunner"]
 

@@ -1,0 +1,176 @@
+"""One passage of a page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypedDict
+
+from pullquote._results.marks import Marks, merged, without_blank_lines
+from pullquote.errors import InvalidArgumentError
+
+__all__ = ["LINE", "Highlight", "HighlightDict", "Match", "Rectangle", "marks_words", "shortened"]
+
+# Characters of a line in a representation.
+LINE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A word of a page that matches a word of a query: ``page[start:end]`` has the same stem as `word`."""
+
+    word: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of a line on a page of a PDF: where a viewer marks a highlight.
+
+    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
+    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
+    """
+
+    page: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A passage of a page, word for word: ``page[start:end] == text``.
+
+    `start` and `end` count characters (Unicode code points), as Python's slices do.
+
+    `score`, from 0 to 1, is the probability that the passage answers the query. It depends on the query, the passage and the
+    language of its page, not on the other pages of the call, so that scores of different calls compare. It comes from `cosine`
+    and from the share of the query's words in the passage's best sentence, each weighed by how rare it is in the language.
+
+    `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
+
+    `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one. `before` and
+    `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
+    its position in the source, which differs from `start` and `end` for HTML only.
+
+    `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
+    if the passage contains that row, it is empty.
+
+    Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
+    for each of its lines. Otherwise they are `None` and empty.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+    cosine: float
+    bm25: float
+    page: int = 0
+    query: int = 0
+    before: str = ""
+    after: str = ""
+    header: str = ""
+    matches: tuple[Match, ...] = ()
+    source_start: int = 0
+    source_end: int = 0
+    id: Any = None
+    page_number: int | None = None
+    rectangles: tuple[Rectangle, ...] = ()
+
+    def marked(
+        self,
+        pre: str = "<em>",
+        post: str = "</em>",
+        *,
+        encoder: Literal["html"] | None = "html",
+        words: bool | None = None,
+    ) -> str:
+        """The passage with `pre` and `post` around what answers, and with `before` and `after` outside of them.
+
+        They are around the words that match the query, if the call had ``explain=True``, else around the passage; `words` chooses
+        between the two. Marks do not cross blank lines, so they never span two paragraphs. `encoder` escapes the text around them
+        for HTML, ``None`` leaves it as it is.
+
+        Raises `InvalidArgumentError` for ``words=True`` without ``explain=True``, and for an unknown `encoder`.
+
+        >>> highlight = Highlight("Fish & chips.", 0, 13, 0.9, 0.8, 1.2)
+        >>> highlight.marked("<b>", "</b>")
+        '<b>Fish &amp; chips.</b>'
+        """
+        marks = Marks(pre, post, encoder)
+        if marks_words(self, words):
+            spans = merged((match.start - self.start, match.end - self.start) for match in self.matches)
+        else:
+            spans = without_blank_lines(self.text, [(0, len(self.text))])
+        return marks.escaped(self.before) + marks.around(self.text, spans) + marks.escaped(self.after)
+
+    def __repr__(self) -> str:
+        place = "".join(
+            f", {name}={value!r}"
+            for name, value in (("query", self.query or None), ("id", self.id))
+            if value is not None
+        )
+        start = f"Highlight({self.start}-{self.end} of page {self.page}{place}, score={self.score:.2f}, "
+        return f"{start}{shortened(self.text, LINE - len(start) - 3)!r})"
+
+    def to_dict(self) -> HighlightDict:
+        """The fields as a dictionary that JSON can hold, if `id` can."""
+        row: Any = asdict(self)
+        row["matches"], row["rectangles"] = list(row["matches"]), list(row["rectangles"])
+        return row  # type: ignore[no-any-return]  # a test compares its keys
+
+
+class MatchDict(TypedDict):
+    """The fields of a `Match`."""
+
+    word: str
+    start: int
+    end: int
+
+
+class RectangleDict(TypedDict):
+    """The fields of a `Rectangle`."""
+
+    page: int
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+class HighlightDict(TypedDict):
+    """The fields of a `Highlight`."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    cosine: float
+    bm25: float
+    page: int
+    query: int
+    before: str
+    after: str
+    header: str
+    matches: list[MatchDict]
+    source_start: int
+    source_end: int
+    id: Any
+    page_number: int | None
+    rectangles: list[RectangleDict]
+
+
+def marks_words(highlight: Highlight, words: bool | None) -> bool:
+    """Whether the words of a highlight are marked, and not all of it."""
+    if words and not highlight.matches:
+        message = "words=True needs the matching words; call highlights(..., explain=True)"
+        raise InvalidArgumentError(message)
+    return bool(highlight.matches) if words is None else words
+
+
+def shortened(text: str, room: int) -> str:
+    """A text in one line, cut to a few characters."""
+    text, room = " ".join(text.split()), max(room, 20)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
