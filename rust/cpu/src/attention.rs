@@ -151,7 +151,7 @@ impl<E: Element> Task for Attend<'_, E> {
                     for (slot, query) in (first..=last).step_by(tile).enumerate() {
                         // The last tile begins earlier: some queries are computed twice, to the same result.
                         let query = query.min(length - tile);
-                        attend_tile::<S, E>(simd, &head, (query, slot), number, output, &mut buffers);
+                        attend_tile::<S, E>(simd, &head, query, slot, number, output, &mut buffers);
                     }
                 }
             }
@@ -306,7 +306,8 @@ impl<E: Element> AttentionHead<'_, E> {
 fn attend_tile<S: Simd, E: Element>(
     simd: S,
     head: &AttentionHead<'_, E>,
-    (query, slot): (usize, usize),
+    query: usize,
+    slot: usize,
     number: usize,
     output: &mut [E],
     buffers: &mut HeadBuffers<'_, E>,
@@ -317,7 +318,7 @@ fn attend_tile<S: Simd, E: Element>(
         with_tile!(S::TILE, registers, score::<S, E>(simd, head, query, key, block, buffers));
     }
     for row in 0..S::TILE.rows() {
-        exponentiate(simd, head, query + row, (slot, row), block, buffers);
+        exponentiate(simd, head, query + row, slot, row, block, buffers);
     }
     for start in (0..head.heads.width).step_by(S::TILE.registers() * S::LANES) {
         let registers = S::TILE.registers().min((head.heads.width - start) / S::LANES);
@@ -339,7 +340,7 @@ fn attend_one<S: Simd, E: Element>(
     for key in (block.keys.0..block.keys.1).step_by(S::LANES) {
         score::<S, E, 1, 1>(simd, head, query, key, block, buffers);
     }
-    exponentiate(simd, head, query, (0, 0), block, buffers);
+    exponentiate(simd, head, query, 0, 0, block, buffers);
     for start in (0..head.heads.width).step_by(S::LANES) {
         let place = Place { query, slot: 0, start };
         sum_values::<S, E, 1, 1>(simd, head, place, block, output, buffers);
@@ -379,7 +380,8 @@ fn exponentiate<S: Simd, E: Element>(
     simd: S,
     head: &AttentionHead<'_, E>,
     query: usize,
-    (slot, row): (usize, usize),
+    slot: usize,
+    row: usize,
     block: Block,
     buffers: &mut HeadBuffers<'_, E>,
 ) {

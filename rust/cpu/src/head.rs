@@ -50,8 +50,7 @@ impl Head {
             let mut loader = Loader::<S>::new(Weights::read(folder)?, Dtype::Float32);
             let whole = PaddedDim::Whole(width);
             if let Module::Dense { outputs, bias, activation, .. } = module {
-                let rows = PaddedDim::Whole(*outputs);
-                let layer = loader.linear("linear", (rows, *outputs), (whole, width), *bias, None)?;
+                let layer = loader.linear("linear", PaddedDim::Whole(*outputs), whole, *bias, None)?;
                 steps.push(Step::Dense { layer, activation: *activation, outputs: *outputs });
                 width = *outputs;
             } else {

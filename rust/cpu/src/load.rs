@@ -21,6 +21,14 @@ pub enum PaddedDim {
 }
 
 impl PaddedDim {
+    /// Values without the padding.
+    const fn values(self) -> usize {
+        match self {
+            Self::Whole(length) => length,
+            Self::Heads { count, width } => count * width,
+        }
+    }
+
     pub fn padded(self) -> usize {
         match self {
             Self::Whole(length) => length.next_multiple_of(WIDTH_MULTIPLE),
@@ -69,13 +77,13 @@ impl<S: Simd> Loader<S> {
     pub fn linear(
         &mut self,
         name: &str,
-        (outputs, rows): (PaddedDim, usize),
-        (inputs, columns): (PaddedDim, usize),
+        outputs: PaddedDim,
+        inputs: PaddedDim,
         has_bias: bool,
         bounds: Option<&[f32]>,
     ) -> Result<Linear> {
-        let weight = self.take(&format!("{name}.weight"), &[rows, columns])?;
-        let bias = self.bias(name, rows, has_bias)?;
+        let weight = self.take(&format!("{name}.weight"), &[outputs.values(), inputs.values()])?;
+        let bias = self.bias(name, outputs.values(), has_bias)?;
         Ok(self.pack(weight, &bias, outputs, inputs, bounds))
     }
 

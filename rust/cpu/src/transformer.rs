@@ -398,11 +398,10 @@ impl<S: Simd> LoadLayers<'_, S> {
         };
         let (qkv, head_norms) = self.qkv(index, qkv_bounds)?;
         let output = names.of_layer(index, names.attention_output);
-        let attention_output =
-            self.loader.linear(&output, (whole, hidden), (inner, heads * head_width), biases.attention, None)?;
+        let attention_output = self.loader.linear(&output, whole, inner, biases.attention, None)?;
         let (up, gate) = self.up(index, up_bounds)?;
         let down = names.of_layer(index, names.down);
-        let down = self.loader.linear(&down, (whole, hidden), (middle, intermediate), biases.down, None)?;
+        let down = self.loader.linear(&down, whole, middle, biases.down, None)?;
         let attention = &self.config.attention[index];
         let window = attention.window.unwrap_or(usize::MAX);
         Ok(Layer {
@@ -494,7 +493,7 @@ impl<S: Simd> LoadLayers<'_, S> {
             parts => {
                 let mut load = |part: &&str| {
                     let name = names.of_layer(index, part);
-                    self.loader.linear(&name, (middle, intermediate), (whole, hidden), biases.up, bounds)
+                    self.loader.linear(&name, middle, whole, biases.up, bounds)
                 };
                 (parts.first().map(&mut load).transpose()?, parts.get(1).map(&mut load).transpose()?)
             }

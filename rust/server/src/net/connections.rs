@@ -56,11 +56,19 @@ pub(crate) struct Connections {
     permits: Arc<Semaphore>,
     max_permits: usize,
     refusals: Arc<Semaphore>,
-    header_timeout: Duration,
-    write_timeout: Duration,
+    timeouts: Timeouts,
     metrics: Arc<dyn ConnectionMetrics>,
     /// True from the first signal on.
     stopping: watch::Receiver<bool>,
+}
+
+/// How long a connection may do nothing.
+#[derive(Clone, Copy)]
+struct Timeouts {
+    /// Without a request, or inside its headers.
+    idle: Duration,
+    /// Without a byte of the answer that the client took.
+    write: Duration,
 }
 
 pub(crate) trait ConnectionMetrics: Send + Sync {
@@ -97,8 +105,7 @@ impl Connections {
             permits: Arc::new(Semaphore::new(max_permits)),
             max_permits,
             refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
-            header_timeout: settings.header_timeout,
-            write_timeout: settings.write_timeout,
+            timeouts: Timeouts { idle: settings.header_timeout, write: settings.write_timeout },
             metrics,
             stopping,
         }
@@ -131,7 +138,7 @@ impl Connections {
     fn start(&self, socket: Socket) {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             let (http, router, metrics) = (self.http.clone(), self.router.clone(), Arc::clone(&self.metrics));
-            let (timeouts, stopping) = ((self.header_timeout, self.write_timeout), self.stopping.clone());
+            let (timeouts, stopping) = (self.timeouts, self.stopping.clone());
             tokio::spawn(async move {
                 metrics.opened();
                 if serve(&http, socket, router, timeouts, stopping).await == ConnectionEnd::Stalled {
@@ -161,15 +168,15 @@ async fn serve(
     http: &auto::Builder<TokioExecutor>,
     socket: Socket,
     router: Router,
-    (header_timeout, write_timeout): (Duration, Duration),
+    timeouts: Timeouts,
     stopping: watch::Receiver<bool>,
 ) -> ConnectionEnd {
-    let activity = Activity::new(write_timeout);
+    let activity = Activity::new(timeouts.write);
     // hyper keeps its stream to the end; then the socket comes back.
     let (sender, socket_back) = oneshot::channel();
     let lent = scopeguard::guard(socket, |socket| drop(sender.send(socket)));
     let mut stream = TimeoutStream::new(Pin::new(lent));
-    stream.set_write_timeout(Some(write_timeout));
+    stream.set_write_timeout(Some(timeouts.write));
     let noted = activity.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let stream = noted.request(request.version());
@@ -183,7 +190,7 @@ async fn serve(
         }
     });
     let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
-    let ended = run(connection, &activity, (header_timeout, write_timeout), stopping.clone()).await;
+    let ended = run(connection, &activity, timeouts, stopping.clone()).await;
     if let Ok(mut socket) = socket_back.await {
         match ended {
             ConnectionEnd::Closed => {
@@ -202,7 +209,7 @@ async fn serve(
 async fn run(
     connection: impl GracefulConnection<Error = Box<dyn Error + Send + Sync>>,
     activity: &Activity,
-    (idle_timeout, write_timeout): (Duration, Duration),
+    timeouts: Timeouts,
     mut stopping: watch::Receiver<bool>,
 ) -> ConnectionEnd {
     let mut connection = pin!(connection);
@@ -216,14 +223,14 @@ async fn run(
         // Reads everything that the client has sent before the connection closes for another reason.
         biased;
         ended = &mut connection => return of_result(ended),
-        overdue = activity.overdue(idle_timeout) => overdue,
+        overdue = activity.overdue(timeouts.idle) => overdue,
         () = quiet => Overdue::Idle,
     };
     if overdue == Overdue::Idle {
         connection.as_mut().graceful_shutdown();
         overdue = tokio::select! {
             ended = &mut connection => return of_result(ended),
-            overdue = activity.overdue(write_timeout) => overdue,
+            overdue = activity.overdue(timeouts.write) => overdue,
         };
     }
     if overdue == Overdue::Stalled { ConnectionEnd::Stalled } else { ConnectionEnd::Closed }

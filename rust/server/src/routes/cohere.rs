@@ -25,7 +25,9 @@ use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::schemas::Schemas;
 use crate::routes::vector_stream::VectorStream;
-use crate::routes::vectors::{Direction, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model};
+use crate::routes::vectors::{
+    Direction, FieldInputs, Item, ModelName, Purpose, TextPart, Truncation, Vectors, check_model,
+};
 use crate::routes::vllm::failure::VLLM;
 
 pub(super) const API: Api = Api { tag: "cohere", errors: &VLLM };
@@ -205,7 +207,8 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     let mut truncation = Truncation::new(app, true, direction).to(asked.max_tokens, "max_tokens", app)?;
     truncation.is_allowed = asked.truncate != Truncate::None;
     let items: Vec<Item> = texts.into_iter().map(Item::Text).collect();
-    let vectors = VectorStream::of_items(app, &items, field, (role, &truncation), input.end())?.whole()?;
+    let inputs = FieldInputs { field, items, role, truncation };
+    let vectors = VectorStream::of_field(app, &inputs, input.end())?.whole()?;
     let work = vectors.work;
     let (response_type, embeddings) = match asked.embedding_types {
         None if version == "1" => ("embeddings_floats", TypedEmbeddings::Floats(vectors.rows().collect())),
@@ -215,13 +218,19 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
         }
     };
     let tokens = InputTokens { input_tokens: work.tokens };
-    let cut =
-        || format!("{} of {} texts were cut to {} tokens", work.truncated, items.len(), truncation.options.max_tokens);
+    let cut = || {
+        format!(
+            "{} of {} texts were cut to {} tokens",
+            work.truncated,
+            inputs.items.len(),
+            truncation.options.max_tokens
+        )
+    };
     let answer = CohereEmbeddings {
         id: input.id.0.clone(),
         response_type,
         embeddings,
-        texts: items.iter().filter_map(Item::text).collect(),
+        texts: inputs.items.iter().filter_map(Item::text).collect(),
         meta: CohereMeta {
             api_version: ApiVersion { version },
             billed_units: tokens,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::openai::failure::OPENAI;
 use super::vectors::vector_schema;
-use super::vectors::{Direction, ModelName, Texts, Truncation, check_model};
+use super::vectors::{Direction, FieldInputs, ModelName, Texts, Truncation, check_model};
 use crate::app::App;
 use crate::http::dtype::{write_entries, write_list};
 use crate::http::failure::{Failure, refused};
@@ -63,8 +63,9 @@ fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     check_model(&asked.model, app)?;
     let normalize = normalize(asked.embd_normalize)?.or(Some(true));
     let items = asked.content.read("content", app, true)?;
-    let role = (Role::Passage, &Truncation::new(app, false, Direction::Right));
-    let encoding = VectorStream::of_items(app, &items, "content", role, input.end())?;
+    let truncation = Truncation::new(app, false, Direction::Right);
+    let inputs = FieldInputs { field: "content", items, role: Role::Passage, truncation };
+    let encoding = VectorStream::of_field(app, &inputs, input.end())?;
     let vectors = encoding.normalized(normalize).whole()?;
     let mut json = Vec::new();
     write_entries(&mut json, vectors.rows().enumerate(), |json, (index, vector)| {

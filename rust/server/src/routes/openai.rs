@@ -39,7 +39,9 @@ use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schema_placeholders::{DIMENSION, PURPOSES};
 use crate::routes::schemas::Schemas;
 use crate::routes::vector_stream::{VECTOR_BYTES, VectorStream, vector_bytes};
-use crate::routes::vectors::{Direction, Item, ModelName, Purpose, Texts, Truncation, check_model, vector_schema};
+use crate::routes::vectors::{
+    Direction, FieldInputs, ModelName, Purpose, Texts, Truncation, check_model, vector_schema,
+};
 use crate::routes::vllm::failure::VLLM;
 
 const API: Api = Api { tag: "openai", errors: &OPENAI };
@@ -169,9 +171,7 @@ enum Modality {
 
 /// A checked request.
 struct CheckedRequest {
-    items: Vec<Item>,
-    role: Role,
-    truncation: Truncation,
+    inputs: FieldInputs,
     end: RequestControl,
     normalize: Option<bool>,
     format: EncodingFormat,
@@ -407,8 +407,8 @@ impl EmbeddingsRequest {
     pub(super) fn parse(app: &App, input: &Input, truncates: bool) -> Result<PooledEmbeddings, Failure> {
         let read = |asked: Self| {
             let asked = asked.check(app, input, truncates, app.engine.spec().dimension)?;
-            let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
-            let encoding = VectorStream::of_items(app, &items, "input", (role, &truncation), end)?;
+            let CheckedRequest { inputs, end, normalize, format, numbers } = asked;
+            let encoding = VectorStream::of_field(app, &inputs, end)?;
             Ok(PooledEmbeddings { encoding: encoding.normalized(normalize), format, numbers })
         };
         input.parse().and_then(read).map_err(of_vllm)
@@ -419,14 +419,14 @@ impl EmbeddingsRequest {
         let read = |asked: Self| {
             // It is the task.
             let asked = Self { input_type: None, ..asked }.check(app, input, false, width)?;
-            let CheckedRequest { items, role, truncation, end, normalize, format, numbers } = asked;
+            let CheckedRequest { inputs, end, normalize, format, numbers } = asked;
             if !matches!(format, EncodingFormat::Float | EncodingFormat::Base64) {
                 let message = "it must be float or base64; bytes alone do not show where the tokens of a text end";
                 return refused("encoding_format", message);
             }
             let normalizes = normalize.unwrap_or(app.model.normalize);
             check_int8(Some(normalizes), numbers.dtype)?;
-            let encoding = TokenEncoding::of_items(app, &items, "input", (role, &truncation), width, end)?;
+            let encoding = TokenEncoding::of_field(app, &inputs, width, end)?;
             Ok(TokenEmbeddings { vectors: encoding.whole(app, normalizes)?, format, numbers })
         };
         input.parse().and_then(read).map_err(of_vllm)
@@ -452,8 +452,9 @@ impl EmbeddingsRequest {
             .to(self.truncate_prompt_tokens, "truncate_prompt_tokens", app)?;
         truncation.options.adds_special_tokens = self.add_special_tokens.unwrap_or(true);
         let items = self.input.read("input", app, truncation.options.adds_special_tokens)?;
+        let inputs = FieldInputs { field: "input", items, role, truncation };
         let end = input.end().with_priority(self.priority.unwrap_or(input.limits.priority));
-        Ok(CheckedRequest { items, role, truncation, end, normalize, format, numbers })
+        Ok(CheckedRequest { inputs, end, normalize, format, numbers })
     }
 
     fn normalize(&self) -> Result<Option<bool>, Failure> {

@@ -32,7 +32,7 @@ use crate::routes::schemas::Schemas;
 use crate::routes::tei::failure::of_tei;
 use crate::routes::unix_time;
 use crate::routes::vector_stream::VectorStream;
-use crate::routes::vectors::{Direction, Item, ModelName, Truncation, check_model};
+use crate::routes::vectors::{Direction, FieldInputs, Item, ModelName, Truncation, check_model};
 use crate::store::not_stored;
 
 const API: Api = Api { tag: "rerank", errors: &RERANK };
@@ -413,10 +413,10 @@ fn ranks(
     limits: DocumentLimits,
     input: &Input,
 ) -> Result<(Vec<Rank>, Work, Duration), Failure> {
-    let items = [Item::Text(query.text.clone())];
-    let role = (Role::Query, &query.truncation);
+    let items = vec![Item::Text(query.text.clone())];
+    let inputs = FieldInputs { field: "query", items, role: Role::Query, truncation: query.truncation };
     let began = Instant::now();
-    let asked = VectorStream::of_items(app, &items, "query", role, input.end())?;
+    let asked = VectorStream::of_field(app, &inputs, input.end())?;
     let window = WINDOW_TOKENS.min(app.engine.max_tokens());
     let mut documents = app.engine.window_rows(texts, Role::Passage, (window, limits.tokens), &input.call(None))?;
     let tokenization = began.elapsed();

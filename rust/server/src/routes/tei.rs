@@ -36,7 +36,7 @@ use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::schemas::Schemas;
 use crate::routes::vector_stream::{VECTOR_BYTES, VectorStream, vector_bytes};
-use crate::routes::vectors::{Direction, Item, Purpose, Texts, Truncation, vector_schema};
+use crate::routes::vectors::{Direction, FieldInputs, Item, Purpose, Texts, Truncation, vector_schema};
 
 pub(super) const API: Api = Api { tag: "tei", errors: &TEI };
 
@@ -251,9 +251,9 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
     let normalize = asked.normalize.or((!asked.as_model_says).then_some(true));
     let began = Instant::now();
-    let encoding =
-        VectorStream::of_items(app, &items, "inputs", (role, &truncation), input.end())?.normalized(normalize);
-    let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
+    let inputs = FieldInputs { field: "inputs", items, role, truncation };
+    let encoding = VectorStream::of_field(app, &inputs, input.end())?.normalized(normalize);
+    let compute = Compute::of(&app.engine, inputs.items.iter().filter_map(Item::text), began.elapsed());
     if wants_bytes {
         return Ok(encoding.answer(app, dtype.into(), input.id.clone())?.computed(compute));
     }
@@ -275,8 +275,9 @@ fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
         return Err(Failure::new(Cause::OtherModel, message));
     };
     let began = Instant::now();
-    let encoding = TokenEncoding::of_items(app, &items, "inputs", (role, &truncation), width, input.end())?;
-    let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
+    let inputs = FieldInputs { field: "inputs", items, role, truncation };
+    let encoding = TokenEncoding::of_field(app, &inputs, width, input.end())?;
+    let compute = Compute::of(&app.engine, inputs.items.iter().filter_map(Item::text), began.elapsed());
     let vectors = encoding.whole(app, false)?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
     write_entries(&mut json, vectors.texts(), |json, text| write_lists(json, text, width));
@@ -294,8 +295,9 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     let items: Vec<Item> = std::iter::once(source_sentence).chain(sentences).map(Item::Text).collect();
     check_lengths(items.iter().filter_map(Item::text), "inputs", app.settings.max_document_bytes)?;
     let began = Instant::now();
-    let encoding = VectorStream::of_items(app, &items, "inputs", (role, &truncation), input.end())?;
-    let compute = Compute::of(&app.engine, items.iter().filter_map(Item::text), began.elapsed());
+    let inputs = FieldInputs { field: "inputs", items, role, truncation };
+    let encoding = VectorStream::of_field(app, &inputs, input.end())?;
+    let compute = Compute::of(&app.engine, inputs.items.iter().filter_map(Item::text), began.elapsed());
     let encoded = encoding.whole()?;
     let (source, others) = encoded.values.split_at(encoded.dimension);
     Ok(Reply::json(&cosines(source, others), encoded.work)?.computed(compute))

@@ -6,11 +6,11 @@
 
 use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::Work;
-use pullquote_core::tokens::{Role, Row};
+use pullquote_core::tokens::Row;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::vectors::{Item, Truncation, rows, too_long};
+use super::vectors::FieldInputs;
 use crate::app::App;
 use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
 use crate::http::failure::{Amount, Failure};
@@ -40,21 +40,16 @@ pub(super) struct TokenVectors {
 }
 
 impl TokenEncoding {
-    /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet. `width` is that of a
-    /// token's vector.
-    pub(super) fn of_items(
+    /// Tokenizes a field; nothing is encoded yet. `width` is that of a token's vector.
+    pub(super) fn of_field(
         app: &App,
-        items: &[Item],
-        field: &str,
-        (role, truncation): (Role, &Truncation),
+        inputs: &FieldInputs,
         width: usize,
         end: RequestControl,
     ) -> Result<Self, Failure> {
-        let rows = rows(app, items, field, (role, truncation), &end)?;
+        let rows = inputs.rows(app, &end)?;
         let truncated = rows.iter().filter(|row| row.is_truncated()).count();
-        if truncated > 0 && !truncation.is_allowed {
-            return Err(too_long(app, items, field, (role, truncation), truncated)?);
-        }
+        inputs.check_truncated(app, truncated)?;
         let tokens = rows.iter().map(|row| row.ids.len()).sum::<usize>();
         let bytes = tokens * width * VALUE_BYTES;
         // Half, so that one large request does not refuse all others.
@@ -65,7 +60,7 @@ impl TokenEncoding {
                 "the texts have {tokens} tokens, and this server returns the vectors of at most {limit} tokens in one answer; \
                  send fewer texts"
             );
-            return Err(Failure::of_amount(Amount::TooMuch, field, message));
+            return Err(Failure::of_amount(Amount::TooMuch, inputs.field, message));
         }
         let memory = app.admission.bodies.memory.reserve(bytes)?;
         let work = Work { windows: rows.len(), encoded: rows.len(), tokens, truncated, ..Work::default() };

@@ -27,7 +27,7 @@ use crate::http::metrics::Metrics;
 use crate::http::reply::Reply;
 use crate::http::request_id::RequestId;
 use crate::http::vector_headers::{MODEL, OCTETS, PROMPT_TOKENS, TRUNCATED, headers};
-use crate::routes::vectors::{Item, Truncation, Vectors, rows, too_long};
+use crate::routes::vectors::{FieldInputs, Item, Vectors};
 
 /// What the `OpenAPI` document says of vectors as bytes.
 pub(super) const VECTOR_BYTES: &str = "With `accept: application/octet-stream` the answer is the vectors as bytes, one after the other; the \
@@ -71,25 +71,17 @@ impl VectorStream {
         Ok(Self::new(app, parts, end))
     }
 
-    /// Tokenizes the items of a field, truncated as the client says; nothing is encoded yet.
-    pub(crate) fn of_items(
-        app: &App,
-        items: &[Item],
-        field: &str,
-        (role, truncation): (Role, &Truncation),
-        end: RequestControl,
-    ) -> Result<Self, Failure> {
-        let texts: Option<Vec<&str>> = items.iter().map(Item::text).collect();
-        let encoding = if let Some(texts) = texts.filter(|_| truncation.is_default(app)) {
-            Self::of(app, &texts, role, end)?
+    /// Tokenizes a field; nothing is encoded yet.
+    pub(crate) fn of_field(app: &App, inputs: &FieldInputs, end: RequestControl) -> Result<Self, Failure> {
+        let texts: Option<Vec<&str>> = inputs.items.iter().map(Item::text).collect();
+        let encoding = if let Some(texts) = texts.filter(|_| inputs.truncation.is_default(app)) {
+            Self::of(app, &texts, inputs.role, end)?
         } else {
-            let rows = rows(app, items, field, (role, truncation), &end)?;
+            let rows = inputs.rows(app, &end)?;
             let parts = app.engine.embed_rows(rows, &end.call())?;
             Self::new(app, parts, end)
         };
-        if encoding.truncated() > 0 && !truncation.is_allowed {
-            return Err(too_long(app, items, field, (role, truncation), encoding.truncated())?);
-        }
+        inputs.check_truncated(app, encoding.truncated())?;
         Ok(encoding)
     }
 

@@ -303,45 +303,48 @@ fn check_ids(ids: &[u32], field: &str, app: &App, adds_special_tokens: bool) -> 
     }
 }
 
-/// Tokenizes the items of a field, truncated as the client says; none is without tokens.
-pub(crate) fn rows(
-    app: &App,
-    items: &[Item],
-    field: &str,
-    (role, truncation): (Role, &Truncation),
-    end: &RequestControl,
-) -> Result<Vec<Row>, Failure> {
-    let sources: Vec<TextOrIds> = items.iter().map(Item::source).collect();
-    let rows = app.engine.rows(&sources, role, &truncation.options, &end.call())?;
-    if let Some(index) = rows.iter().position(|row| row.ids.is_empty()) {
-        let message = "it has no tokens without special tokens; leave add_special_tokens out";
-        return refused(format!("{field}[{index}]"), message);
-    }
-    Ok(rows)
+/// What a field has to embed, and how it becomes tokens.
+pub(crate) struct FieldInputs {
+    pub(crate) field: &'static str,
+    pub(crate) items: Vec<Item>,
+    pub(crate) role: Role,
+    /// As the client asked.
+    pub(crate) truncation: Truncation,
 }
 
-/// The failure of texts over a limit, with the length of the first.
-pub(crate) fn too_long(
-    app: &App,
-    items: &[Item],
-    field: &str,
-    (role, truncation): (Role, &Truncation),
-    count: usize,
-) -> Result<Failure, Failure> {
-    let (limit, all) = (truncation.options.max_tokens, items.len());
-    for (index, item) in items.iter().enumerate() {
-        let row = app.engine.tokens().row_of(item.source(), role, &truncation.options)?;
-        if row.is_truncated() {
-            let message = format!(
-                "{count} of {all} texts are too large: {field}[{index}] has {} tokens, and this model's maximum context length \
-                 is {limit} tokens. Please reduce the length of the input prompt, or ask for truncation (truncate: true, or \
-                 truncate_prompt_tokens: -1)",
-                row.length
-            );
-            return Ok(Failure::of_amount(Amount::TooMuch, field, message));
+impl FieldInputs {
+    /// Tokenizes the items; none is without tokens.
+    pub(crate) fn rows(&self, app: &App, end: &RequestControl) -> Result<Vec<Row>, Failure> {
+        let sources: Vec<TextOrIds> = self.items.iter().map(Item::source).collect();
+        let rows = app.engine.rows(&sources, self.role, &self.truncation.options, &end.call())?;
+        if let Some(index) = rows.iter().position(|row| row.ids.is_empty()) {
+            let message = "it has no tokens without special tokens; leave add_special_tokens out";
+            return refused(format!("{}[{index}]", self.field), message);
         }
+        Ok(rows)
     }
-    Ok(Failure::of_amount(Amount::TooMuch, field, format!("a text has more than {limit} tokens")))
+
+    /// Refuses texts over the limit unless the client lets them be truncated: this number, with the first one's length.
+    pub(crate) fn check_truncated(&self, app: &App, count: usize) -> Result<(), Failure> {
+        let Self { field, items, role, truncation } = self;
+        if count == 0 || truncation.is_allowed {
+            return Ok(());
+        }
+        let (limit, all) = (truncation.options.max_tokens, items.len());
+        for (index, item) in items.iter().enumerate() {
+            let row = app.engine.tokens().row_of(item.source(), *role, &truncation.options)?;
+            if row.is_truncated() {
+                let message = format!(
+                    "{count} of {all} texts are too large: {field}[{index}] has {} tokens, and this model's maximum context length \
+                     is {limit} tokens. Please reduce the length of the input prompt, or ask for truncation (truncate: true, or \
+                     truncate_prompt_tokens: -1)",
+                    row.length
+                );
+                return Err(Failure::of_amount(Amount::TooMuch, *field, message));
+            }
+        }
+        Err(Failure::of_amount(Amount::TooMuch, *field, format!("a text has more than {limit} tokens")))
+    }
 }
 
 /// Whether a request names the served model, by one of its names; `None` names no other.

@@ -22,7 +22,9 @@ use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schemas::Schemas;
 use crate::routes::tei::failure::of_tei;
 use crate::routes::vector_stream::{VectorStream, vector_bytes};
-use crate::routes::vectors::{Direction, Item, ModelName, Strings, Truncation, check_model, vector_schema};
+use crate::routes::vectors::{
+    Direction, FieldInputs, Item, ModelName, Strings, Truncation, check_model, vector_schema,
+};
 
 pub(super) const API: Api = Api { tag: "vllm", errors: &VLLM };
 
@@ -169,12 +171,14 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
             format!("there are {} for {} documents; there must be 1, or as many", queries.len(), documents.len());
         return refused("queries", message);
     }
-    let encode = |items: &[Item], field, role| {
-        VectorStream::of_items(app, items, field, (role, &truncation), input.end()).and_then(VectorStream::whole)
+    let is_one_query = queries.len() == 1;
+    let encode = |items: Vec<Item>, field, role| {
+        let inputs = FieldInputs { field, items, role, truncation };
+        VectorStream::of_field(app, &inputs, input.end()).and_then(VectorStream::whole)
     };
-    let asked = encode(&queries, "queries", Role::Query)?;
-    let answers = encode(&documents, "documents", Role::Passage)?;
-    let all: Vec<f32> = if queries.len() == 1 {
+    let asked = encode(queries, "queries", Role::Query)?;
+    let answers = encode(documents, "documents", Role::Passage)?;
+    let all: Vec<f32> = if is_one_query {
         cosines(&asked.values, &answers.values)
     } else {
         asked.rows().zip(answers.rows()).flat_map(|(query, document)| cosines(query, document)).collect()
