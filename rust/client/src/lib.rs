@@ -40,7 +40,7 @@ pub use call_options::CallOptions;
 pub use columns::{Columns, Place, Rectangle, StoredPassage};
 use exchange::{CLOSED, ClientState};
 pub use forms::File;
-pub use passages::{HighlightsAnswer, HighlightsRequest, PageSource, ReturnOptions};
+pub use passages::{HighlightsAnswer, HighlightsRequest, ReturnOptions};
 pub use rerank::RerankResult;
 pub use settings::Settings;
 pub use stored_documents::{PutDocuments, StoredDocument};

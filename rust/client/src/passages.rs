@@ -4,8 +4,7 @@
 //! [`crate::columns`] reads the answer.
 
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
-use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{self, Pairing};
+use pullquote_core::engine::{self, options::Options};
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::Format;
 use reqwest::header::CONTENT_TYPE;
@@ -19,12 +18,6 @@ use crate::raw::{EmbeddingHeaders, bad};
 use crate::settings::invalid;
 use crate::vectors::{Text, Vectors};
 
-pub enum PageSource<T> {
-    Text(T),
-    /// The id of a document stored on the server.
-    Stored(T),
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReturnOptions {
     /// The texts of stored pages.
@@ -33,18 +26,17 @@ pub struct ReturnOptions {
     pub vectors: Option<EmbeddingDtype>,
 }
 
-/// The arguments of `Highlighter.highlights`, and what only a server returns.
+/// The arguments of `Highlighter.highlights`, and what only a server has.
 pub struct HighlightsRequest<T> {
-    pub queries: Vec<T>,
+    /// The pages are texts, ids of stored documents, or the names of the files.
+    pub texts: engine::Request<T>,
     /// Whether the caller passed a list of queries.
-    pub listed: bool,
-    /// The pages; empty with files.
-    pub pages: Vec<PageSource<T>>,
+    pub is_list: bool,
+    /// Which pages are ids of documents stored on the server; the rest are texts.
+    pub is_stored: Vec<bool>,
     /// The files to upload in place of pages.
     pub files: Vec<File>,
     pub password: Option<String>,
-    /// Empty, or for each page its title, if it has one.
-    pub titles: Vec<Option<T>>,
     pub options: Options,
     pub returns: ReturnOptions,
 }
@@ -98,19 +90,33 @@ enum DocumentSource<'call> {
     Id(&'call str),
 }
 
-impl<T: Text> PageSource<T> {
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text.as_ref()),
-            Self::Stored(_) => None,
-        }
+impl<T: Text> HighlightsRequest<T> {
+    /// The text of a page, if this side has it.
+    fn text(&self, page: usize) -> Option<&str> {
+        let is_sent = self.files.is_empty() && self.is_stored.get(page) != Some(&true);
+        is_sent.then(|| self.texts.pages[page].as_ref())
     }
 
-    fn source(&self) -> DocumentSource<'_> {
-        match self {
-            Self::Text(text) => DocumentSource::Text(text.as_ref()),
-            Self::Stored(id) => DocumentSource::Id(id.as_ref()),
-        }
+    /// The body, as JSON.
+    fn json(&self) -> Result<Vec<u8>> {
+        let engine::Request { queries, pages, titles, .. } = &self.texts;
+        let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
+        let document = |page: usize| DocumentField {
+            title: titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref),
+            source: self.text(page).map_or_else(|| DocumentSource::Id(pages[page].as_ref()), DocumentSource::Text),
+        };
+        let documents = if self.files.is_empty() { 0..pages.len() } else { 0..0 };
+        // The text of HTML differs from what was sent.
+        let differs = |page| self.text(page).is_some_and(|text| self.options.format.of(text) == Format::Html);
+        let body = HighlightsBody {
+            query: if self.is_list { QueryField::Listed(each) } else { QueryField::One(each[0]) },
+            return_texts: self.returns.texts || documents.clone().any(differs),
+            documents: documents.map(document).collect(),
+            return_vectors: self.returns.vectors.is_some(),
+            embedding_dtype: self.returns.vectors,
+            options: &self.options,
+        };
+        serde_json::to_vec(&body).map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
     }
 }
 
@@ -119,46 +125,29 @@ pub(crate) async fn highlights<T: Text>(
     request: HighlightsRequest<T>,
     call: CallOptions,
 ) -> Result<HighlightsAnswer> {
-    let HighlightsRequest { queries, listed, pages, files, password, titles, options, returns } = &request;
-    let pairing = options.pairing(queries.len(), pages.len() + files.len())?;
-    check(&request, pairing)?;
-    let body = || {
-        let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
-        let title = |page: usize| titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref);
-        let documents = pages.iter().enumerate();
-        // The text of HTML differs from what was sent.
-        let differ = |page: &PageSource<T>| page.text().is_some_and(|text| options.format.of(text) == Format::Html);
-        let body = HighlightsBody {
-            query: if *listed { QueryField::Listed(each) } else { QueryField::One(each[0]) },
-            documents: documents
-                .map(|(index, page)| DocumentField { title: title(index), source: page.source() })
-                .collect(),
-            return_texts: returns.texts || pages.iter().any(differ),
-            return_vectors: returns.vectors.is_some(),
-            embedding_dtype: returns.vectors,
-            options,
-        };
-        let json = serde_json::to_vec(&body);
-        json.map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
-    };
-    let texts: usize = pages.iter().filter_map(PageSource::text).map(str::len).sum();
-    let size = texts + files.iter().map(|file| file.content.len()).sum::<usize>();
-    let mut request = compute(size, || {
-        let json = body()?;
+    // The checks of the engine, before a request is sent.
+    request.options.question()?;
+    request.texts.check()?;
+    let HighlightsRequest { texts, files, options, returns, .. } = &request;
+    let sent = (0..texts.pages.len()).map(|page| request.text(page));
+    let size = sent.clone().flatten().map(str::len).sum::<usize>()
+        + files.iter().map(|file| file.content.len()).sum::<usize>();
+    let mut post = compute(size, || {
+        let json = request.json()?;
         if files.is_empty() {
             return Ok(Request::post("/highlights", json.into()));
         }
-        let (form, content_type) = write_form(&json, files, password.as_deref());
+        let (form, content_type) = write_form(&json, files, request.password.as_deref());
         Ok(Request { content_type: content_type.into(), ..Request::post("/highlights", form) })
     })?;
     if returns.vectors.is_some() {
-        request.accept = FORM;
+        post.accept = FORM;
     }
-    let answer = shared.fetch(&request, call).await?;
+    let answer = shared.fetch(&post, call).await?;
     let read = |body: &[u8]| {
-        let lengths = pages.iter().map(|page| page.text().map(|text| text.chars().count()));
-        let lengths = lengths.chain(files.iter().map(|_| None)).collect();
-        let (queries, explain, returns_texts) = (queries.len(), options.explain, returns.texts);
+        let lengths = sent.clone().map(|text| text.map(|text| text.chars().count())).collect();
+        let (pairing, queries) = (texts.pairing, texts.queries.len());
+        let (explain, returns_texts) = (options.explain, returns.texts);
         read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
     };
     let Some(dtype) = returns.vectors else {
@@ -169,7 +158,7 @@ pub(crate) async fn highlights<T: Text>(
     let form = form.map_err(|error| answer.error(&error))?;
     let parsed = compute(size + answer.body.len(), || {
         let columns = read(&form.highlights)?;
-        let vectors = [(&form.vectors, columns.answers.scores.len()), (&form.queries, queries.len())];
+        let vectors = [(&form.vectors, columns.answers.scores.len()), (&form.queries, texts.queries.len())];
         let [of_passages, of_queries] = vectors.map(|(part, rows)| read_vectors(part, rows, dtype));
         let (of_passages, of_queries) = (of_passages?, of_queries?);
         if of_passages.dimension != of_queries.dimension {
@@ -198,16 +187,4 @@ fn read_vectors(part: &Part, rows: usize, dtype: EmbeddingDtype) -> Result<Vecto
     }
     headers.check_values(&part.content)?;
     Ok(Vectors { values: part.content.to_vec(), dimension: headers.dimension, truncated: headers.truncated })
-}
-
-/// The checks of the engine, before a request is sent.
-fn check<T: Text>(request: &HighlightsRequest<T>, pairing: Pairing) -> Result<()> {
-    let HighlightsRequest { queries, pages, files, titles, options, .. } = request;
-    options.question()?;
-    let queries: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
-    let unknown = files.iter().map(|_| "");
-    let pages: Vec<&str> = pages.iter().map(|page| page.text().unwrap_or_default()).chain(unknown).collect();
-    let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_ref().map(AsRef::as_ref)).collect();
-    let formats = [options.format];
-    engine::Request { queries: &queries, pages: &pages, formats: &formats, titles: &titles, pairing }.check()
 }

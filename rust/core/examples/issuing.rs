@@ -162,16 +162,15 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     };
     let engine = Engine::new(&model, Box::new(encoder), None, 0)?;
     let texts: Vec<String> = (0..ROWS).map(text).collect();
-    let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
     let page = texts.concat();
-    let call = || -> Result<()> {
+    let run = || -> Result<()> {
+        let call = Call::default();
         if wanted == "vectors" {
-            return engine.embed(&borrowed, Role::Passage, &Call::default()).map(drop);
+            return engine.wait(&call, engine.embed(&texts, Role::Passage, &call)).map(drop);
         }
-        let (queries, pages, formats) = (["sun"], [page.as_str()], [Format::Text]);
-        let request =
-            Request { queries: &queries, pages: &pages, formats: &formats, titles: &[], pairing: Pairing::All };
-        engine.highlights(&request, &question()?, &Call::default()).map(drop)
+        let (queries, pages, formats) = (vec!["sun"], vec![page.as_str()], vec![Format::Text]);
+        let request = Request { queries, pages, formats, titles: Vec::new(), pairing: Pairing::All };
+        engine.wait(&call, engine.highlights(&request, &question()?, &call)).map(drop)
     };
     let (stop, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
     let result = std::thread::scope(|scope| {
@@ -180,7 +179,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     waiting.fetch_add(1, Ordering::Relaxed);
-                    if call().is_err() {
+                    if run().is_err() {
                         return;
                     }
                 }

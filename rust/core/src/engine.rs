@@ -4,61 +4,62 @@
 //! candidate windows and submits them to the scheduler in jobs (see `comparison`). Once the vectors are back, it
 //! chooses passages. A score depends on all pages of a call, so every page is indexed before any is ranked.
 
+// What is asked.
+pub mod option_values;
+pub mod options;
+mod request;
+
+// The run of a call.
 mod answers;
 mod cache;
 mod comparison;
 mod context;
-mod driven_call;
-mod hosted;
-pub mod option_values;
-pub mod options;
-mod owned_request;
-
-mod pairs;
 mod prepared;
-mod request;
 mod run;
 mod static_vectors;
+
+// What runs calls.
+mod drivers;
+mod hosted;
+mod pairs;
 mod steps;
-mod streamed_embed;
+
+// Vectors alone.
+mod embed;
 mod token_vectors;
 
 use std::process;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::Instant;
 
 use crate::encoder::model::{Model, Prompts};
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::ranking::Effort;
 use crate::ranking::probability::CosineScale;
-use crate::ranking::shortlist::shortlist_length;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::call::{Call, ShutdownToken};
-use crate::runtime::profiling::{Profiler, Stage};
+use crate::runtime::profiling::Profiler;
 use crate::runtime::tasks::Tasks;
 use crate::runtime::text_pool::TextPool;
 use crate::scheduler::batches::RowSource;
 pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
-use crate::scheduler::{Scheduler, Telemetry, block_on};
+use crate::scheduler::{Scheduler, Telemetry};
 use crate::text::formats::{Document, Format};
 use crate::text::page::{CharSpan, PageText};
 use crate::text::pieces::{self, Unit, Units, Windows};
-use crate::tokens::{Check, Role, TokenPage, Tokens};
+use crate::tokens::{Check, Tokens};
 pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
-use context::CallContext;
+pub use embed::{Embeddings, StreamedEmbedding};
 pub use hosted::{HostEncoder, Hosted};
-pub use owned_request::OwnedRequest;
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
-use static_vectors::{MAX_VOCABULARY, StaticVectorsFile};
+use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
-pub use streamed_embed::StreamedEmbedding;
 use token_vectors::TokenVectors;
 
 /// A model, its devices, and the scheduler that owns them.
@@ -93,16 +94,6 @@ enum SchedulerState {
     Idle(Mutex<Option<Box<dyn Encoder>>>),
     Running(Arc<Scheduler>),
     Closed,
-}
-
-#[derive(Clone, Debug)]
-pub struct Embeddings {
-    /// Concatenated in the order of the texts.
-    pub vectors: Vec<f32>,
-    /// Token ids encoded, special tokens and prompts included.
-    pub tokens: usize,
-    /// The number of texts longer than the model's limit.
-    pub truncated: usize,
 }
 
 impl Engine {
@@ -249,71 +240,6 @@ impl Engine {
         })
     }
 
-    /// Encodes texts.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; errors of the encoder and of [`Call::check`].
-    pub fn embed(&self, texts: &[&str], role: Role, call: &Call) -> Result<Embeddings> {
-        let scheduler = self.scheduler()?;
-        block_on(self.embeddings(texts, role, call), &scheduler, call)
-    }
-
-    async fn embeddings(&self, texts: &[&str], role: Role, call: &Call<'_>) -> Result<Embeddings> {
-        let scheduler = self.scheduler()?;
-        let call = &call.with_shutdown(&self.shutdown);
-        let began = Instant::now();
-        let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
-        self.profiler.record_call(Stage::Tokenize, began);
-        let tokens = token_count(&rows);
-        call.check_tokens(tokens)?;
-        let began = Instant::now();
-        let vectors = scheduler.submit(rows, call)?.await?;
-        self.profiler.record_call(Stage::Wait, began);
-        Ok(Embeddings { vectors, tokens, truncated })
-    }
-
-    /// Chooses the best passages of pages.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; [`ErrorKind::InvalidArgument`] if the numbers of
-    /// queries, pages, formats and titles do not match; errors of the encoder and of [`Call::check`].
-    pub fn highlights(&self, request: &Request, question: &Question, call: &Call) -> Result<Answers> {
-        let scheduler = self.scheduler()?;
-        block_on(self.answers(request, question, call), &scheduler, call)
-    }
-
-    async fn answers(&self, request: &Request<'_>, question: &Question, call: &Call<'_>) -> Result<Answers> {
-        let scheduler = self.scheduler()?;
-        request.check()?;
-        self.answers_through(scheduler, request, question, call).await
-    }
-
-    /// Answers a checked request, with vectors from this scheduler.
-    async fn answers_through(
-        &self,
-        scheduler: Arc<Scheduler>,
-        request: &Request<'_>,
-        question: &Question,
-        call: &Call<'_>,
-    ) -> Result<Answers> {
-        let call = &call.with_shutdown(&self.shutdown);
-        let work = Work::default();
-        let shortlist = self.shortlist(request, question);
-        run::answer(CallContext { engine: self, scheduler, request, question, call, shortlist, work }).await
-    }
-
-    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
-    /// cost less than they save.
-    fn shortlist(&self, request: &Request, question: &Question) -> Option<usize> {
-        let applies = question.effort == Effort::Auto
-            && question.lexical_weight.uses_terms()
-            && request.queries.len() == 1
-            && self.static_vectors_file.is_some()
-            && self.spec.vocabulary <= MAX_VOCABULARY;
-        let passages = question.bounds.shared_passages().filter(|_| applies)?;
-        shortlist_length(request.pages.len(), passages)
-    }
-
     fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {
         let text = document.text();
         match unit {
@@ -376,10 +302,6 @@ impl Drop for Engine {
             std::mem::forget(std::mem::replace(&mut self.tasks, Tasks::new(1, CpuAffinity::default())));
         }
     }
-}
-
-fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {
-    (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }).collect()
 }
 
 fn token_count(rows: &[RowSource]) -> usize {

@@ -8,7 +8,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use common::{DIMENSION, model, word_piece};
+use common::{DIMENSION, embed, model, word_piece};
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
@@ -150,7 +150,7 @@ fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
                     false
                 };
                 let call = Call::new(None, Some(&interrupted));
-                let embedded = engine.embed(&texts, Role::Passage, &call).unwrap();
+                let embedded = embed(engine, &texts, Role::Passage, &call).unwrap();
                 assert_eq!(embedded.vectors, vec![0.5; ROWS * DIMENSION]);
             });
         }

@@ -9,7 +9,7 @@ use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
-use crate::common::{FakeEncoder, Poison, model, word_piece};
+use crate::common::{FakeEncoder, Poison, embed, model, word_piece};
 
 fn engine(encoder: FakeEncoder, batching: Batching) -> pullquote_core::error::Result<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -24,7 +24,7 @@ fn max_tokens_and_max_rows_limit_batches() {
     let engine = engine(encoder, batching).unwrap();
     let texts: Vec<String> = (0..40).map(|n| "cat ".repeat(n % 9)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    engine.embed(&texts, Role::Passage, &Call::default()).unwrap();
+    embed(&engine, &texts, Role::Passage, &Call::default()).unwrap();
     let lengths: Vec<Vec<u32>> = log.lock().unwrap().iter().map(|(_, lengths)| lengths.clone()).collect();
     assert_eq!(lengths.iter().map(Vec::len).sum::<usize>(), 40);
     assert!(lengths.iter().all(|batch| batch.len() <= 3 && (batch.len() == 1 || batch.iter().sum::<u32>() <= 20)));
@@ -42,14 +42,14 @@ fn rows_wait_for_a_full_batch_until_the_timeout() {
         let log = Arc::clone(&encoder.log);
         let hour = Batching { max_rows: Some(4), timeout: Duration::from_secs(3600), ..Batching::default() };
         let engine = engine(encoder, hour).unwrap();
-        let embed = |text: &str, call: &Call| engine.embed(&[text], Role::Passage, call).map(|_| ());
+        let embed_one = |text: &str, call: &Call| embed(&engine, &[text], Role::Passage, call).map(|_| ());
         std::thread::scope(|scope| {
-            let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| embed("the cat", &Call::default()))).collect();
+            let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| embed_one("the cat", &Call::default()))).collect();
             // A call that misses its deadline takes its rows along.
-            let late = embed("the moon", &Call::new(Some(Duration::from_millis(50)), None));
+            let late = embed_one("the moon", &Call::new(Some(Duration::from_millis(50)), None));
             assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
             assert!(log.lock().unwrap().is_empty());
-            let filling: Vec<_> = (0..2).map(|_| scope.spawn(|| embed("a cat is", &Call::default()))).collect();
+            let filling: Vec<_> = (0..2).map(|_| scope.spawn(|| embed_one("a cat is", &Call::default()))).collect();
             waiting.into_iter().chain(filling).for_each(|thread| thread.join().unwrap().unwrap());
         });
         let lengths: Vec<usize> = log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).collect();
@@ -58,6 +58,6 @@ fn rows_wait_for_a_full_batch_until_the_timeout() {
         let encoder = FakeEncoder::new(1, notifies, Poison::default());
         let soon = Batching { timeout: Duration::from_millis(20), ..Batching::default() };
         let engine = self::engine(encoder, soon).unwrap();
-        engine.embed(&["alone"], Role::Passage, &Call::default()).unwrap();
+        embed(&engine, &["alone"], Role::Passage, &Call::default()).unwrap();
     }
 }

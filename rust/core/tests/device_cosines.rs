@@ -3,13 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
+use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
-use pullquote_core::text::formats::Format;
 use pullquote_core::tokens::{Role, Tokens};
 
-use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vector, model, question, word_piece};
+use crate::common::{
+    DIMENSION, FakeEncoder, Poison, embed, fake_vector, highlights, model, question, request, word_piece,
+};
 
 /// The number of queries of each batch.
 type QueryCounts = Arc<Mutex<Vec<usize>>>;
@@ -35,8 +36,8 @@ fn pages(count: usize) -> Vec<String> {
 
 fn highlight(engine: &Engine, queries: &[&str], pages: &[String], pairing: Pairing) -> Result<Answers> {
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-    let request = Request { queries, pages: &pages, formats: &[Format::Text], titles: &[], pairing };
-    engine.highlights(&request, &full_effort(), &Call::default())
+    let request = request(queries, &pages, pairing);
+    highlights(engine, &request, &full_effort(), &Call::default())
 }
 
 fn assert_same(actual: &Answers, expected: &Answers) {
@@ -95,7 +96,7 @@ fn jobs_with_and_without_queries_share_batches() {
                 let query = format!("Where is the cat {n}?");
                 for _ in 0..10 {
                     if n % 3 == 0 {
-                        let embedded = engine.embed(&["the cat", &query], Role::Passage, &Call::default()).unwrap();
+                        let embedded = embed(&engine, &["the cat", &query], Role::Passage, &Call::default()).unwrap();
                         let expected = fake_vector(&tokens.text(&query, Role::Passage).unwrap().0);
                         assert_eq!(embedded.vectors[DIMENSION..], expected);
                     } else {

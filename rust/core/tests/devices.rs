@@ -13,7 +13,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
 
-use crate::common::{DIMENSION, fake_vector, fake_vectors, model, word_piece};
+use crate::common::{DIMENSION, embed, fake_vector, fake_vectors, model, word_piece};
 
 const BATCH_TOKENS: usize = 64;
 
@@ -156,7 +156,7 @@ impl Bench {
 
     fn embed_for(&self, texts: &[String], call: &Call) -> Result<()> {
         let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let embedded = self.engine.embed(&borrowed, Role::Passage, call)?;
+        let embedded = embed(&self.engine, &borrowed, Role::Passage, call)?;
         for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
             assert_eq!(vector, fake_vector(&self.tokens.text(text, Role::Passage).unwrap().0), "{text:?}");
         }

@@ -1,13 +1,12 @@
 //! Effort: the windows encoded depend on the pages and the query only, and windows that cannot win are skipped.
 
-use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
+use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question};
 use pullquote_core::highlights::{Bounds, Dedupe, Limits, MinScore, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
-use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
 
-use crate::common::{FakeEncoder, Poison, model, word_piece};
+use crate::common::{FakeEncoder, Poison, highlights, model, request, word_piece};
 
 /// A sentence that `long_page` has once.
 const ANSWER: &str = "The bread of Paris is in the moon.";
@@ -32,8 +31,8 @@ fn question(effort: Effort, limits: Limits) -> Question {
 }
 
 fn highlight(engine: &Engine, queries: &[&str], pages: &[&str], pairing: Pairing, effort: Effort) -> Answers {
-    let request = Request { queries, pages, formats: &[Format::Text], titles: &[], pairing };
-    engine.highlights(&request, &question(effort, Limits::default()), &Call::default()).unwrap()
+    let request = request(queries, pages, pairing);
+    highlights(engine, &request, &question(effort, Limits::default()), &Call::default()).unwrap()
 }
 
 /// Distinct sentences, with the answer after a third of them.
@@ -60,11 +59,10 @@ fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
     let page = long_page(3000, 0);
     let engine = engine(0);
     let pages = [page.as_str()];
-    let request =
-        Request { queries: &[QUERY], pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
+    let request = request(&[QUERY], &pages, Pairing::All);
     let one = Limits { top_k: Some(1), ..Limits::default() };
     let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
-        .map(|effort| engine.highlights(&request, &question(effort, one), &Call::default()).unwrap());
+        .map(|effort| highlights(&engine, &request, &question(effort, one), &Call::default()).unwrap());
     assert_eq!((full.work.windows_scored, full.work.encoded), (full.work.windows, full.work.windows));
     for part in [&auto, &fast] {
         assert!(part.work.windows_scored <= 12 + 16 + 64, "{:?}", part.work);
@@ -94,13 +92,12 @@ fn without_matching_words_the_page_is_encoded_whole() {
     assert_eq!(columns(&auto), columns(&full));
     assert!(fast.windows_scored[0] <= 12 + 12 + 64, "{:?}", fast.windows_scored);
     // With a lexical weight of 0, words select no windows.
-    let request =
-        Request { queries: &[QUERY], pages: &[&page], formats: &[Format::Text], titles: &[], pairing: Pairing::All };
+    let request = request(&[QUERY], &[&page], Pairing::All);
     let cosine_only = Question {
         lexical_weight: LexicalWeight::new(Some(0.0)).unwrap(),
         ..question(Effort::Auto, Limits::default())
     };
-    let answers = engine.highlights(&request, &cosine_only, &Call::default()).unwrap();
+    let answers = highlights(&engine, &request, &cosine_only, &Call::default()).unwrap();
     assert_eq!(answers.work.windows_scored, answers.work.windows);
 }
 
@@ -109,10 +106,9 @@ fn pages_are_not_searched_for_low_scores() {
     let (page, foreign) = (long_page(400, 0), "Le pain est sur la lune. Il fait beau. ".repeat(150));
     let engine = engine(0);
     let scored = |pages: &[&str], min_score: Option<MinScore>| {
-        let request =
-            Request { queries: &[QUERY], pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
+        let request = request(&[QUERY], pages, Pairing::All);
         let question = question(Effort::Auto, Limits { min_score, ..Limits::default() });
-        engine.highlights(&request, &question, &Call::default()).unwrap().windows_scored
+        highlights(&engine, &request, &question, &Call::default()).unwrap().windows_scored
     };
     let alone = scored(&[&foreign], None);
     assert!(alone[0] > 200, "{alone:?}");
@@ -207,9 +203,8 @@ fn top_k_and_budgets_set_the_number_of_scored_windows() {
     let engine = engine(0);
     let windows_scored = |limits: Limits| {
         let pages = [page.as_str()];
-        let request =
-            Request { queries: &[QUERY], pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-        engine.highlights(&request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.windows_scored
+        let request = request(&[QUERY], &pages, Pairing::All);
+        highlights(&engine, &request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.windows_scored
     };
     let few = windows_scored(Limits { top_k: Some(1), ..Limits::default() });
     let many = windows_scored(Limits { top_k: Some(60), ..Limits::default() });
@@ -230,8 +225,8 @@ fn pages_that_share_a_limit_are_searched_from_a_shortlist() {
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     let engine = engine(1 << 26);
     let ask = |queries: &[&str], effort: Effort, limits: Limits| {
-        let request = Request { queries, pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-        engine.highlights(&request, &question(effort, limits), &Call::default()).unwrap()
+        let request = request(queries, &pages, Pairing::All);
+        highlights(&engine, &request, &question(effort, limits), &Call::default()).unwrap()
     };
     let pages_scored = |answers: &Answers| answers.windows_scored.iter().filter(|scored| **scored > 0).count();
     let three = Limits { max_total_highlights: Some(3), ..Limits::default() };
@@ -242,9 +237,8 @@ fn pages_that_share_a_limit_are_searched_from_a_shortlist() {
     assert_eq!(pages_scored(&all), 120, "each page has passages of its own");
     let listed: Vec<&str> =
         pages.iter().zip(&shared.windows_scored).filter(|(_, scored)| **scored > 0).map(|(page, _)| *page).collect();
-    let request =
-        Request { queries: &[QUERY], pages: &listed, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-    let alone = engine.highlights(&request, &question(Effort::Auto, three), &Call::default()).unwrap();
+    let request = request(&[QUERY], &listed, Pairing::All);
+    let alone = highlights(&engine, &request, &question(Effort::Auto, three), &Call::default()).unwrap();
     assert_eq!((&alone.spans, &alone.scores), (&shared.spans, &shared.scores), "as in a call of their own");
     let again = ask(&[QUERY], Effort::Auto, three);
     assert_eq!((columns(&again), again.work.encoded, again.work.tokens), (columns(&shared), 0, 0));

@@ -14,7 +14,7 @@ use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 
-use crate::common::{DIMENSION, FakeEncoder, Log, Poison, fake_vector, model, word_piece};
+use crate::common::{DIMENSION, FakeEncoder, Log, Poison, embed, fake_vector, highlights, model, request, word_piece};
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = small_model();
@@ -38,10 +38,6 @@ fn question() -> Question {
     }
 }
 
-fn request<'text>(queries: &'text [&'text str], pages: &'text [&'text str], pairing: Pairing) -> Request<'text> {
-    Request { queries, pages, formats: &[Format::Text], titles: &[], pairing }
-}
-
 /// Pages of different lengths; some are empty or white space.
 fn pages(count: usize) -> Vec<String> {
     let sentence = |page: usize, n: usize| format!("The cat {n} of {page} is in the moon. ").repeat(1 + n % 5);
@@ -56,7 +52,7 @@ fn pages(count: usize) -> Vec<String> {
 
 fn highlight(engine: &Engine, query: &str, pages: &[String]) -> Answers {
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-    engine.highlights(&request(&[query], &pages, Pairing::All), &question(), &Call::default()).unwrap()
+    highlights(engine, &request(&[query], &pages, Pairing::All), &question(), &Call::default()).unwrap()
 }
 
 /// Scores as bits, because equal answers are equal to the bit.
@@ -88,7 +84,7 @@ fn each_vector_is_that_of_its_own_text() {
     let engine = Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), None, 0).unwrap();
     let texts: Vec<String> = (0..500).map(|n| format!("cat {n} ").repeat(n % 30)).collect();
     let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let embedded = engine.embed(&borrowed, Role::Passage, &Call::default()).unwrap();
+    let embedded = embed(&engine, &borrowed, Role::Passage, &Call::default()).unwrap();
     for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
         assert_eq!(vector, fake_vector(&tokens.text(text, Role::Passage).unwrap().0));
     }
@@ -102,7 +98,7 @@ fn small_requests_of_different_callers_share_batches() {
     let rows = 400;
     std::thread::scope(|scope| {
         for _ in 0..rows {
-            scope.spawn(|| engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap());
+            scope.spawn(|| embed(&engine, &["the cat"], Role::Query, &Call::default()).unwrap());
         }
     });
     let log = log.lock().unwrap();
@@ -116,7 +112,7 @@ fn batches_keep_the_token_budget_and_hold_rows_of_similar_length() {
     let log = Arc::clone(&encoder.log);
     let texts: Vec<String> = (0..200).map(|n| "cat ".repeat(n % 40)).collect();
     let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-    engine(encoder).embed(&borrowed, Role::Passage, &Call::default()).unwrap();
+    embed(&engine(encoder), &borrowed, Role::Passage, &Call::default()).unwrap();
     for (_, lengths) in log.lock().unwrap().iter() {
         assert!(lengths.len() == 1 || lengths.iter().sum::<u32>() <= 64, "{lengths:?}");
         assert!(lengths.is_sorted(), "{lengths:?}");
@@ -136,7 +132,7 @@ fn a_poisoned_request_fails_alone() {
                 let (engine, expected) = (&engine, &expected);
                 scope.spawn(move || {
                     let text = if n % 5 == 0 { "the % moon" } else { "the cat" };
-                    let embedded = engine.embed(&[text, "bread"], Role::Query, &Call::default());
+                    let embedded = embed(&engine, &[text, "bread"], Role::Query, &Call::default());
                     match embedded {
                         Ok(embedded) => {
                             assert_ne!(n % 5, 0, "a poisoned text has an answer");
@@ -177,11 +173,11 @@ fn pairing_each_and_all_match_single_calls() {
     let queries = ["cat", "moon", "bread", "in", "the", "Paris", "is", "Haus", "der"];
     let call = Call::default;
     let single = |query: &str, page: &str| {
-        engine.highlights(&request(&[query], &[page], Pairing::All), &question(), &call()).unwrap()
+        highlights(&engine, &request(&[query], &[page], Pairing::All), &question(), &call()).unwrap()
     };
 
-    let each = engine.highlights(&request(&queries, &pages, Pairing::Each), &question(), &call()).unwrap();
-    let many = engine.highlights(&request(&queries, &pages[8..], Pairing::All), &question(), &call()).unwrap();
+    let each = highlights(&engine, &request(&queries, &pages, Pairing::Each), &question(), &call()).unwrap();
+    let many = highlights(&engine, &request(&queries, &pages[8..], Pairing::All), &question(), &call()).unwrap();
     let (mut first, mut first_many) = (0, 0);
     for index in 0..9 {
         let (end, end_many) = (usize::try_from(each.ends[index]).unwrap(), usize::try_from(many.ends[index]).unwrap());
@@ -189,12 +185,12 @@ fn pairing_each_and_all_match_single_calls() {
         assert_eq!(many.spans[2 * first_many..2 * end_many], single(queries[index], pages[8]).spans, "query {index}");
         (first, first_many) = (end, end_many);
     }
-    let all = engine.highlights(&request(&queries, &pages, Pairing::All), &question(), &call()).unwrap();
+    let all = highlights(&engine, &request(&queries, &pages, Pairing::All), &question(), &call()).unwrap();
     assert_eq!(all.ends.len(), 81);
     let (first, end) = (all.ends[2 * 9 + 6], all.ends[2 * 9 + 7]);
     let rows = usize::try_from(2 * first).unwrap()..usize::try_from(2 * end).unwrap();
     assert_eq!(all.spans[rows], single(queries[2], pages[7]).spans, "query 2 on page 7");
-    let wrong = engine.highlights(&request(&queries[..2], &pages, Pairing::Each), &question(), &call()).unwrap_err();
+    let wrong = highlights(&engine, &request(&queries[..2], &pages, Pairing::Each), &question(), &call()).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::InvalidArgument);
     assert!(["queries: 2", "pages: 9"].iter().all(|name| wrong.message().contains(name)), "{wrong}");
 }
@@ -206,10 +202,10 @@ fn an_interrupt_and_a_timeout_end_a_call_soon_and_leave_the_engine_usable() {
     let interrupted = || true;
     let call = Call::new(None, Some(&interrupted));
     let began = Instant::now();
-    let error = engine.highlights(&request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
+    let error = highlights(&engine, &request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     let call = Call::new(Some(Duration::from_millis(1)), None);
-    let error = engine.highlights(&request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
+    let error = highlights(&engine, &request(&["cat"], &[&page], Pairing::All), &question(), &call).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
     // Generous: cutting the page takes much longer than cancelling the call.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
@@ -219,10 +215,10 @@ fn an_interrupt_and_a_timeout_end_a_call_soon_and_leave_the_engine_usable() {
 #[test]
 fn calls_after_close_are_closed_errors() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default()));
-    engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap();
+    embed(&engine, &["the cat"], Role::Query, &Call::default()).unwrap();
     engine.close();
     engine.close();
-    assert_eq!(engine.embed(&["the cat"], Role::Query, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(embed(&engine, &["the cat"], Role::Query, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
 }
 
 /// Close ends calls in every stage: tokenizing this text takes longer than close may.
@@ -234,7 +230,7 @@ fn close_ends_a_call_while_it_tokenizes() {
         engine.close();
         false
     };
-    let error = engine.embed(&texts, Role::Passage, &Call::new(None, Some(&closes))).unwrap_err();
+    let error = embed(&engine, &texts, Role::Passage, &Call::new(None, Some(&closes))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }
 
@@ -242,7 +238,7 @@ fn close_ends_a_call_while_it_tokenizes() {
 fn an_empty_query_is_an_error_and_an_empty_page_has_no_highlights() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let call =
-        |query, page| engine.highlights(&request(&[query], &[page], Pairing::All), &question(), &Call::default());
+        |query, page| highlights(&engine, &request(&[query], &[page], Pairing::All), &question(), &Call::default());
     assert_eq!(call(" \n", "The cat.").unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(call("cat", "").unwrap().ends, [0]);
 }
@@ -261,7 +257,8 @@ fn fuse_gives_each_page_one_answer_with_the_best_query_of_each_passage() {
     let page = "The cat sleeps all day long. It often rains here in spring. The moon is made of bread.";
     let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
     let queries = ["Where is the cat?", "Is bread in the moon?"];
-    let answers = engine.highlights(&request(&queries, &[page], Pairing::Fused), &question, &Call::default()).unwrap();
+    let answers =
+        highlights(&engine, &request(&queries, &[page], Pairing::Fused), &question, &Call::default()).unwrap();
     assert_eq!(answers.ends.len(), 1);
     let highlights: Vec<(i64, &str)> = (0..answers.scores.len())
         .map(|row| {
@@ -289,7 +286,7 @@ fn explain_and_context_report_matched_words_and_neighbouring_units() {
     };
     let pages = [page];
     let request = request(&["Which cat is in a bread-box?"], &pages, Pairing::All);
-    let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
+    let answers = highlights(&engine, &request, &question, &Call::default()).unwrap();
     let text = |spans: &[i64], row: usize| {
         let offset = |column: usize| usize::try_from(spans[2 * row + column]).unwrap();
         page[offset(0)..offset(1)].to_owned()
@@ -314,9 +311,10 @@ fn titles_raise_the_scores_of_their_page_and_keep_its_passages() {
     let page = "The cat is in the moon. Bread is good. The moon is out.";
     let pages = [page, page];
     let call = |titles: &[Option<&str>]| {
-        let request = Request { titles, ..request(&["Where in Paris is the cat?"], &pages, Pairing::All) };
+        let request =
+            Request { titles: titles.to_vec(), ..request(&["Where in Paris is the cat?"], &pages, Pairing::All) };
         let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
-        engine.highlights(&request, &question, &Call::default())
+        highlights(&engine, &request, &question, &Call::default())
     };
     let (plain, titled) = (call(&[]).unwrap(), call(&[Some("Haus"), Some("Paris")]).unwrap());
     let half = plain.scores.len() / 2;
@@ -332,8 +330,8 @@ fn pages_of_different_formats_share_a_call() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let call = |formats: &[Format]| {
         let pages = ["<p>The cat is in the moon.</p>"; 2];
-        let request = Request { formats, ..request(&["Where is the cat?"], &pages, Pairing::All) };
-        engine.highlights(&request, &question(), &Call::default())
+        let request = Request { formats: formats.to_vec(), ..request(&["Where is the cat?"], &pages, Pairing::All) };
+        highlights(&engine, &request, &question(), &Call::default())
     };
     let answers = call(&[Format::Html, Format::Text]).unwrap();
     assert_eq!(answers.formats, [Format::Html, Format::Text]);
@@ -355,7 +353,7 @@ fn max_tokens_holds_for_every_tokenizer() {
             let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
             let question = Question { bounds, ..question() };
             let request = request(&["Where is the cat?"], &pages, Pairing::All);
-            let answers = engine.highlights(&request, &question, &Call::default()).unwrap();
+            let answers = highlights(&engine, &request, &question, &Call::default()).unwrap();
             let mut used = vec![0; pages.len()];
             for row in 0..answers.scores.len() {
                 let offset = |column: usize| usize::try_from(answers.spans[2 * row + column]).unwrap();
@@ -404,7 +402,7 @@ fn cached_pages_are_not_encoded_again_for_other_queries() {
     let other = Question { windows: Windows::new(1, 1, false).unwrap(), ..question() };
     let borrowed: Vec<&str> = pages.iter().map(String::as_str).collect();
     let request = request(&["cat"], &borrowed, Pairing::All);
-    assert!(engine.highlights(&request, &other, &Call::default()).unwrap().work.encoded > 0);
+    assert!(highlights(&engine, &request, &other, &Call::default()).unwrap().work.encoded > 0);
     engine.clear_cache();
     assert_eq!(highlight(&engine, "Where is the cat?", &pages).work.encoded, first.work.encoded);
 }
@@ -414,9 +412,8 @@ fn queries_and_titles_are_encoded_once_with_the_same_prompt() {
     let pages = ["The cat is in the Haus.", "The moon is out."];
     let titles = [Some("cat"), Some("moon")];
     let ask = |engine: &Engine, queries: &[&str]| {
-        let request =
-            Request { queries, pages: &pages, formats: &[Format::Text], titles: &titles, pairing: Pairing::All };
-        engine.highlights(&request, &question(), &Call::default()).unwrap()
+        let request = Request { titles: titles.to_vec(), ..request(queries, &pages, Pairing::All) };
+        highlights(engine, &request, &question(), &Call::default()).unwrap()
     };
     let encoder = FakeEncoder::new(1, true, Poison::default());
     let log = Arc::clone(&encoder.log);
@@ -455,7 +452,8 @@ fn equal_pages_with_different_queries_are_encoded_once() {
         let queries: Vec<String> = (0..600).map(|n| format!("cat moon {}", n % 7)).collect();
         let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
         let same = vec![page; queries.len()];
-        let each = engine.highlights(&request(&queries, &same, Pairing::Each), &question(), &Call::default()).unwrap();
+        let each =
+            highlights(&engine, &request(&queries, &same, Pairing::Each), &question(), &Call::default()).unwrap();
         // Seven of the queries differ.
         let encoded = rows_encoded(&log) - 7;
         assert!(encoded <= pages[10].matches('.').count(), "{encoded} rows");
@@ -485,9 +483,9 @@ proptest! {
         let limits = Limits { max_chars, ..Limits::default() };
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::Page).unwrap();
         let question = Question { bounds, context, explain: true, ..question() };
-        let formats = [format];
-        let request = Request { formats: &formats, ..request(&["cat moon"], &sources, Pairing::All) };
-        let found = ENGINE.highlights(&request, &question, &Call::default()).unwrap();
+        let formats = vec![format];
+        let request = Request { formats, ..request(&["cat moon"], &sources, Pairing::All) };
+        let found = highlights(&ENGINE, &request, &question, &Call::default()).unwrap();
         let span = |spans: &[i64], row: usize| {
             let [start, end] = [2 * row, 2 * row + 1].map(|place| usize::try_from(spans[place]).unwrap());
             start..end

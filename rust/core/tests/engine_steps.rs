@@ -7,7 +7,7 @@ use pullquote_core::engine::{Engine, Finished, Steps};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, WorkLimits};
 
-use crate::common::{FakeEncoder, Poison, model, owned_request, question, word_piece};
+use crate::common::{FakeEncoder, Poison, highlights, model, owned_request, question, word_piece};
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -42,7 +42,8 @@ fn answers_equal_those_of_calls() {
         let finished = run(&mut steps);
         assert_eq!(finished.len(), sizes.len());
         for Finished { id, answers, progress } in finished {
-            let expected = alone.answer(&owned_request(id.parse().unwrap()), &question(), &Call::default()).unwrap();
+            let expected =
+                highlights(&alone, &owned_request(id.parse().unwrap()), &question(), &Call::default()).unwrap();
             let answers = answers.unwrap();
             assert_eq!(answers.spans, expected.spans, "{id}");
             assert_eq!(answers.scores, expected.scores, "{id}");
@@ -122,12 +123,12 @@ fn close_ends_unfinished_requests() {
 #[test]
 fn callers_of_an_engine_without_threads_take_turns_as_its_scheduler() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default())).driven_by_callers();
-    let expected = engine.answer(&owned_request(40), &question(), &Call::default()).unwrap();
+    let expected = highlights(&engine, &owned_request(40), &question(), &Call::default()).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
                 for _ in 0..20 {
-                    let answers = engine.answer(&owned_request(40), &question(), &Call::default()).unwrap();
+                    let answers = highlights(&engine, &owned_request(40), &question(), &Call::default()).unwrap();
                     assert_eq!(answers.spans, expected.spans);
                 }
             });

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use pullquote_core::encoder::{Batch, Ticket};
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Effort, Engine, HostEncoder, Hosted, OwnedRequest, Pairing, Question};
+use pullquote_core::engine::{Answers, Effort, Engine, HostEncoder, Hosted, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, WorkLimits};
 use pullquote_core::text::formats::Format;
 
-use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, word_piece};
+use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vectors, highlights, model, word_piece};
 
 fn host_engine(cache_bytes: usize) -> Arc<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -27,15 +27,15 @@ fn question(effort: Effort) -> Question {
     Options { effort, ..Options::default() }.question().unwrap()
 }
 
-fn two_queries(sentences: usize) -> OwnedRequest<String> {
+fn two_queries(sentences: usize) -> Arc<Request<String>> {
     let page = |n: usize| format!("The cat {n} is in the moon. ").repeat(1 + n % 3);
-    OwnedRequest {
+    Arc::new(Request {
         queries: vec!["Where is the cat?".to_owned(), "the bread".to_owned()],
         pages: vec![(0..sentences).map(page).collect(), "Bread is in Paris.".to_owned()],
         formats: vec![Format::Text],
         titles: vec![Some("The moon".to_owned()), Some("Bread".to_owned())],
         pairing: Pairing::All,
-    }
+    })
 }
 
 /// Runs a call to its end. Returns one batch at a time, the last one first. Also gives the most batches at the host.
@@ -60,7 +60,7 @@ fn answers_equal_those_of_an_ordinary_call() {
     {
         let call = Hosted::new(Arc::clone(&engine), two_queries(sentences), question(effort), Call::default(), depth);
         let (answers, most) = run(call.unwrap());
-        let expected = ordinary.answer(&two_queries(sentences), &question(effort), &Call::default()).unwrap();
+        let expected = highlights(&ordinary, &two_queries(sentences), &question(effort), &Call::default()).unwrap();
         assert_eq!(answers.spans, expected.spans);
         assert_eq!(answers.scores, expected.scores);
         assert_eq!(answers.work.tokens, expected.work.tokens);

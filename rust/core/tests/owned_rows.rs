@@ -67,7 +67,7 @@ fn engine(encoder: impl Encoder + 'static, tokens: usize) -> Engine {
 
 fn embed(engine: &Engine, texts: &[String]) -> Result<Embeddings> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    engine.embed(&texts, Role::Passage, &Call::default())
+    crate::common::embed(engine, &texts, Role::Passage, &Call::default())
 }
 
 /// Texts of different lengths, not sorted by them.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use pullquote_core::engine::{Answers, Effort, Engine, Pair, Pairing, Question, Request};
+use pullquote_core::engine::{Answers, Effort, Engine, Pair, Pairing, Question};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
@@ -11,7 +11,7 @@ use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::{Unit, Windows};
 use pullquote_core::tokens::{Role, Tokens};
 
-use crate::common::{FakeEncoder, Poison, model, word_piece};
+use crate::common::{FakeEncoder, Poison, highlights, model, request, word_piece};
 
 fn engine(poison: Poison) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -42,9 +42,9 @@ fn answer_of(answers: &Answers, pair: usize) -> PairAnswer {
     (answers.spans[spans.clone()].to_vec(), scores, answers.byte_spans[spans].to_vec(), answers.windows[pair])
 }
 
-fn answer_pairs(engine: &Engine, pairs: &[Pair], call: &Call) -> Result<Vec<Result<PairAnswer>>> {
+fn highlights_of_pairs(engine: &Engine, pairs: &[Pair], call: &Call) -> Result<Vec<Result<PairAnswer>>> {
     let mut emitted: Vec<Result<PairAnswer>> = Vec::new();
-    engine.answer_pairs(pairs, Format::Text, &question(), call, &mut |range, answers| {
+    engine.highlights_of_pairs(pairs, Format::Text, &question(), call, &mut |range, answers| {
         assert_eq!(range.start, emitted.len(), "pairs are emitted in order");
         match answers {
             Ok(answers) => emitted.extend((0..range.len()).map(|pair| Ok(answer_of(&answers, pair)))),
@@ -60,9 +60,8 @@ fn answer_pairs(engine: &Engine, pairs: &[Pair], call: &Call) -> Result<Vec<Resu
 
 fn alone(engine: &Engine, pair: Pair) -> PairAnswer {
     let (queries, pages) = ([pair.query], [pair.page]);
-    let request =
-        Request { queries: &queries, pages: &pages, formats: &[Format::Text], titles: &[], pairing: Pairing::All };
-    answer_of(&engine.highlights(&request, &question(), &Call::default()).unwrap(), 0)
+    let request = request(&queries, &pages, Pairing::All);
+    answer_of(&highlights(engine, &request, &question(), &Call::default()).unwrap(), 0)
 }
 
 #[test]
@@ -72,7 +71,7 @@ fn thousands_of_pairs_are_answered_as_each_alone() {
         (0..5000).map(|n| format!("Das Haus {n} – ist. The cat {n} is in the moon. ").repeat(n % 4)).collect();
     let pairs: Vec<Pair> =
         pages.iter().enumerate().map(|(n, page)| Pair { query: ["cat", "Haus moon"][n % 2], page }).collect();
-    let emitted = answer_pairs(&engine, &pairs, &Call::default()).unwrap();
+    let emitted = highlights_of_pairs(&engine, &pairs, &Call::default()).unwrap();
     assert_eq!(emitted.len(), pairs.len());
     for (pair, answer) in pairs.iter().zip(emitted).step_by(37) {
         assert_eq!(answer.unwrap(), alone(&engine, *pair));
@@ -87,7 +86,7 @@ fn a_pairs_error_is_emitted_in_its_place() {
     let pages = ["The cat is in.", "The % moon. The cat.", "Das Haus."];
     let pairs: Vec<Pair> =
         (0..60).map(|n| Pair { query: if n % 7 == 0 { " " } else { "cat" }, page: pages[n % 3] }).collect();
-    let emitted = answer_pairs(&engine, &pairs, &Call::default()).unwrap();
+    let emitted = highlights_of_pairs(&engine, &pairs, &Call::default()).unwrap();
     for (n, (pair, answer)) in pairs.iter().zip(emitted).enumerate() {
         match answer {
             Ok(answer) => assert_eq!(answer, alone(&engine, *pair)),
@@ -105,15 +104,15 @@ fn stop_close_and_an_error_of_the_callback_end_the_call() {
     let pairs = [Pair { query: "cat", page: "The cat is in." }; 3];
     let stop = Stop::default();
     stop.stop();
-    let stopped = answer_pairs(&engine, &pairs, &Call::default().stopped_by(stop)).unwrap_err();
+    let stopped = highlights_of_pairs(&engine, &pairs, &Call::default().stopped_by(stop)).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     let calls = RefCell::new(0);
     let mut emit = |_, _| {
         *calls.borrow_mut() += 1;
         Err(Error::new(ErrorKind::StoreFull, "no more"))
     };
-    let error = engine.answer_pairs(&pairs, Format::Text, &question(), &Call::default(), &mut emit).unwrap_err();
+    let error = engine.highlights_of_pairs(&pairs, Format::Text, &question(), &Call::default(), &mut emit).unwrap_err();
     assert_eq!((error.kind(), calls.into_inner()), (ErrorKind::StoreFull, 1));
     engine.close();
-    assert_eq!(answer_pairs(&engine, &pairs, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(highlights_of_pairs(&engine, &pairs, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
 }

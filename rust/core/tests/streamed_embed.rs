@@ -6,7 +6,7 @@ use pullquote_core::engine::Engine;
 use pullquote_core::runtime::call::{Call, Stop};
 use pullquote_core::tokens::Role;
 
-use crate::common::{FakeEncoder, Poison, model, word_piece};
+use crate::common::{FakeEncoder, Poison, embed, model, word_piece};
 
 #[test]
 fn parts_equal_the_whole_and_the_first_is_returned_before_the_last_is_encoded() {
@@ -18,7 +18,7 @@ fn parts_equal_the_whole_and_the_first_is_returned_before_the_last_is_encoded() 
     let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
     let stop = Stop::default();
     let call = Call::default().stopped_by(stop.clone());
-    let whole = engine.embed(&borrowed, Role::Passage, &call).unwrap();
+    let whole = embed(&engine, &borrowed, Role::Passage, &call).unwrap();
     let rows_encoded = || log.lock().unwrap().iter().map(|(_, lengths)| lengths.len()).sum::<usize>();
     let before = rows_encoded();
     let mut parts = engine.embed_streamed(&borrowed, Role::Passage, &call).unwrap();

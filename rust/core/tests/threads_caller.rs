@@ -13,7 +13,9 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 
-use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vectors, model, owned_request, question, word_piece};
+use crate::common::{
+    DIMENSION, FakeEncoder, Poison, fake_vectors, highlights, model, owned_request, question, word_piece,
+};
 
 /// Tests fail after this instead of hanging.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -139,7 +141,7 @@ fn with_threads() -> Engine {
 }
 
 fn embed(engine: &Engine, texts: &[&str]) -> Result<Vec<f32>> {
-    engine.embed(texts, Role::Passage, &Call::default()).map(|embedded| embedded.vectors)
+    crate::common::embed(engine, texts, Role::Passage, &Call::default()).map(|embedded| embedded.vectors)
 }
 
 #[test]
@@ -187,8 +189,8 @@ fn answers_equal_those_of_an_engine_with_threads() {
                 scope.spawn(move || {
                     for round in 0..10 {
                         let request = owned_request(7 * caller + round);
-                        let answers = engine.answer(&request, &question(), &Call::default()).unwrap();
-                        let expected = expected.answer(&request, &question(), &Call::default()).unwrap();
+                        let answers = highlights(&engine, &request, &question(), &Call::default()).unwrap();
+                        let expected = highlights(&expected, &request, &question(), &Call::default()).unwrap();
                         assert_eq!((answers.spans, answers.scores), (expected.spans, expected.scores));
                     }
                 });
@@ -280,7 +282,7 @@ fn a_step_computes_at_most_two_batches_on_the_hosts_thread() {
     assert_eq!(shared.lock().by_thread.keys().copied().collect::<Vec<_>>(), [std::thread::current().id()]);
     assert_eq!(finished.len(), sizes.len());
     for Finished { id, answers, .. } in finished {
-        let expected = alone.answer(&owned_request(id.parse().unwrap()), &question(), &Call::default()).unwrap();
+        let expected = highlights(&alone, &owned_request(id.parse().unwrap()), &question(), &Call::default()).unwrap();
         assert_eq!(answers.unwrap().spans, expected.spans, "{id}");
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn highlights(
     };
     let input = input::Input::take(table)?;
     leave_python(py, options.timeout, |call| {
-        table_call.answer(engine, input, &call.clone().with_priority(options.priority))
+        table_call.run(engine, input, &call.clone().with_priority(options.priority))
     })
 }
 
@@ -114,7 +114,7 @@ struct TableCall {
 }
 
 impl TableCall {
-    fn answer(&self, engine: &Engine, input: input::Input, call: &Call) -> Result<Table> {
+    fn run(&self, engine: &Engine, input: input::Input, call: &Call) -> Result<Table> {
         let mut reader = input.read()?;
         let indices = ColumnIndices::find(&reader.schema(), &self.names)?;
         let mut writer = Writer::new(indices.id_field(&reader.schema()), self.fields, self.names.questions.len());
@@ -128,16 +128,16 @@ impl TableCall {
                 group.push(batch.slice(start, rows), &indices);
                 start += rows;
                 if group.rows >= most || group.bytes >= GROUP_BYTES {
-                    self.answer_group(engine, &std::mem::take(&mut group), &indices, &mut writer, call)?;
+                    self.run_group(engine, &std::mem::take(&mut group), &indices, &mut writer, call)?;
                 }
             }
         }
-        self.answer_group(engine, &group, &indices, &mut writer, call)?;
+        self.run_group(engine, &group, &indices, &mut writer, call)?;
         let (schema, batches, errors, work) = writer.finish();
         Ok(Table { schema, batches, errors, work: work.into() })
     }
 
-    fn answer_group(
+    fn run_group(
         &self,
         engine: &Engine,
         group: &RowGroup,
@@ -148,9 +148,9 @@ impl TableCall {
         let rows = read_rows(&group.batches, indices, &self.names)?;
         let pairs: Vec<Pair> = rows.iter().filter_map(|row| row.pair.as_ref().ok().copied()).collect();
         let mut writing = writer.over(&group.batches, &rows, indices);
-        engine.answer_pairs(&pairs, self.format, &self.question, call, &mut |range, answers| match answers {
+        engine.highlights_of_pairs(&pairs, self.format, &self.question, call, &mut |range, answers| match answers {
             Ok(answers) => {
-                range.enumerate().try_for_each(|(place, pair)| writing.answer(&answers, place, pairs[pair].page))?;
+                range.enumerate().try_for_each(|(place, pair)| writing.push(&answers, place, pairs[pair].page))?;
                 writing.add_work(answers.work);
                 Ok(())
             }

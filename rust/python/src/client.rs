@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
-    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, PageSource, Place, ReturnOptions, Settings,
-    StoredDocument, Vectors,
+    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, Place, ReturnOptions, Settings, StoredDocument,
+    Vectors,
 };
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
@@ -25,12 +25,8 @@ use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
 use crate::highlighter::argument;
 use crate::interruptible::leave_python;
-use crate::options::read_options;
 use crate::results::{Embeddings, HighlightColumns, matrix, record};
-use crate::texts;
-
-/// Options that only a server has.
-const SERVER_OPTIONS: [&str; 6] = ["stored", "files", "password", "return_texts", "return_vectors", "embedding_dtype"];
+use crate::texts::{self, HighlightsCall};
 
 /// Servers, for many threads at once.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -221,22 +217,21 @@ impl Client {
     fn highlights(
         &self,
         py: Python<'_>,
-        request: &Bound<'_, PyAny>,
+        request: HighlightsCall<'_>,
         reply_to: Option<ReplyTo<'_>>,
     ) -> PyResult<Py<PyAny>> {
-        let texts::CallTexts { queries, is_list, pages, titles } = texts::CallTexts::read(request)?;
-        let options = request.getattr("options")?.cast_into::<PyDict>()?;
-        let is_stored: Vec<bool> = get(&options, "stored")?.unwrap_or_default();
-        let page = |(index, text)| {
-            if is_stored.get(index) == Some(&true) { PageSource::Stored(text) } else { PageSource::Text(text) }
+        let HighlightsCall { request: texts, is_list, options, server_options } = request;
+        let (returns, call) = (read_return_options(&server_options)?, read_call_options(&server_options)?);
+        let number = texts.queries.len();
+        let request = HighlightsRequest {
+            texts,
+            is_list,
+            is_stored: get(&server_options, "stored")?.unwrap_or_default(),
+            files: read_files(&server_options)?,
+            password: get(&server_options, "password")?,
+            options,
+            returns,
         };
-        let files = read_files(&options)?;
-        let pages = if files.is_empty() { pages.into_iter().enumerate().map(page).collect() } else { Vec::new() };
-        let password = get(&options, "password")?;
-        let (returns, call) = (read_return_options(&options)?, read_call_options(&options)?);
-        let number = queries.len();
-        let options = read_options(&options, &SERVER_OPTIONS)?;
-        let request = HighlightsRequest { queries, listed: is_list, pages, files, password, titles, options, returns };
         self.run(py, reply_to, self.client.highlights(request, call), move |py, answer| {
             let HighlightsAnswer { columns: Columns { answers, passages, places }, vectors } = answer;
             let rows = answers.scores.len();

@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
-use crate::highlighter::HighlightsCall;
 use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
 use crate::results::{FinishedRequest, HighlightColumns};
+use crate::texts::HighlightsCall;
 
 /// An engine that works only inside `step`.
 #[pyclass(frozen, extends = EngineHandle, module = "pullquote._native")]
@@ -41,11 +41,11 @@ impl Engine {
         &self,
         py: Python<'_>,
         request_id: String,
-        request: &Bound<'_, PyAny>,
+        request: HighlightsCall<'_>,
         limit_windows: Option<usize>,
         limit_tokens: Option<usize>,
     ) -> PyResult<()> {
-        let (request, question, call) = HighlightsCall::read(request)?.detach()?;
+        let (request, question, call) = request.detach()?;
         let call = call.with_limits(WorkLimits { windows: limit_windows, tokens: limit_tokens });
         let added = self.with_steps(py, |steps| steps.add(request_id, request, question, call));
         Ok(added.map_err(Failure)?)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use numpy::PyArray2;
-use pullquote_core::engine::options::{Options, seconds};
-use pullquote_core::engine::{self, Engine, OwnedRequest, Question};
+use pullquote_core::engine::options::seconds;
+use pullquote_core::engine::{self, Engine};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::pieces::Windows;
@@ -12,7 +12,6 @@ use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 
 use crate::arrow::{self, ColumnNames, Table};
@@ -21,10 +20,10 @@ use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::{Failure, raise};
 use crate::interruptible::{DropDetached, leave_python, leave_python_reporting};
-use crate::options::{read_options, read_unit};
+use crate::options::read_unit;
 use crate::results::{Embeddings, HighlightColumns, matrix, span_array};
 use crate::server::Server;
-use crate::texts;
+use crate::texts::{self, HighlightsCall};
 
 /// A model on its devices.
 #[pyclass(frozen, extends = EngineHandle, module = "pullquote._native")]
@@ -39,31 +38,6 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>
         let error: PyErr = error.into();
         raise(ErrorKind::InvalidType, &format!("{name}: {}", error.value(value.py())))
     })
-}
-
-/// The call of a `Request` in `python/pullquote/_request/options.py`.
-pub(crate) struct HighlightsCall {
-    pub(crate) request: OwnedRequest<PyBackedStr>,
-    pub(crate) question: Question,
-    /// In seconds.
-    pub(crate) timeout: Option<f64>,
-    pub(crate) priority: i32,
-}
-
-impl HighlightsCall {
-    pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let texts::CallTexts { queries, pages, titles, .. } = texts::CallTexts::read(request)?;
-        let options: Options = read_options(request.getattr("options")?.cast()?, &[])?;
-        let pairing = options.pairing(queries.len(), pages.len()).map_err(Failure)?;
-        let (question, format) = (options.question().map_err(Failure)?, options.format);
-        let request = OwnedRequest { queries, pages, formats: vec![format], titles, pairing };
-        Ok(Self { request, question, timeout: options.timeout, priority: options.priority })
-    }
-
-    /// The call's parts, for a driver other than the calling thread.
-    pub(crate) fn detach(self) -> PyResult<(OwnedRequest<PyBackedStr>, Question, Call<'static>)> {
-        Ok((self.request, self.question, detached_call(self.timeout)?.with_priority(self.priority)))
-    }
 }
 
 /// A call that no caller's thread waits for.
@@ -86,13 +60,15 @@ impl Highlighter {
     fn highlights(
         &self,
         py: Python<'_>,
-        request: &Bound<'_, PyAny>,
+        request: HighlightsCall<'_>,
         report: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<HighlightColumns> {
-        let HighlightsCall { request, question, timeout, priority } = HighlightsCall::read(request)?;
+        let HighlightsCall { request, options, .. } = request;
+        let question = options.question().map_err(Failure)?;
         let report = report.map(|report| report.clone().unbind());
-        let answers = leave_python_reporting(py, timeout, report.as_ref(), |call| {
-            self.engine.answer(&request, &question, &call.clone().with_priority(priority))
+        let answers = leave_python_reporting(py, options.timeout, report.as_ref(), |call| {
+            let call = call.clone().with_priority(options.priority);
+            self.engine.wait(&call, self.engine.highlights(&request, &question, &call))
         })?;
         HighlightColumns::new(py, answers)
     }
@@ -118,8 +94,8 @@ impl Highlighter {
         let texts = texts::many(texts, "texts")?;
         let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
         let embedded = leave_python(py, timeout, |call| {
-            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-            self.engine.embed(&texts, role(is_query), &call.clone().with_priority(priority))
+            let call = call.clone().with_priority(priority);
+            self.engine.wait(&call, self.engine.embed(&texts, role(is_query), &call))
         })?;
         embeddings(py, embedded, texts.len(), self.engine.spec().dimension)
     }
@@ -140,11 +116,12 @@ impl Highlighter {
         span_array(py, &spans)
     }
 
-    fn start_highlights(&self, request: &Bound<'_, PyAny>, reply_to: ReplyTo<'_>) -> PyResult<PendingCall> {
-        let (request, question, call) = HighlightsCall::read(request)?.detach()?;
-        let call = Arc::new(call);
-        let answers = Arc::clone(&self.engine).answer_async(request, question, Arc::clone(&call));
-        self.start(call, reply_to, answers, |py, answers| HighlightColumns::new(py, answers)?.into_py_any(py))
+    fn start_highlights(&self, request: HighlightsCall<'_>, reply_to: ReplyTo<'_>) -> PyResult<PendingCall> {
+        let (request, question, call) = request.detach()?;
+        let work = |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
+            engine.highlights(&request, &question, &call).await
+        };
+        self.start(call, reply_to, work, |py, answers| HighlightColumns::new(py, answers)?.into_py_any(py))
     }
 
     fn start_embed(
@@ -157,11 +134,11 @@ impl Highlighter {
     ) -> PyResult<PendingCall> {
         let texts = texts::many(texts, "texts")?;
         let call = detached_call(argument(timeout, "timeout")?)?.with_priority(argument(priority, "priority")?);
-        let (call, rows, dimension) = (Arc::new(call), texts.len(), self.engine.spec().dimension);
-        let embedded = Arc::clone(&self.engine).embed_async(texts, role(is_query), Arc::clone(&call));
-        self.start(call, reply_to, embedded, move |py, embedded| {
-            embeddings(py, embedded, rows, dimension)?.into_py_any(py)
-        })
+        let (rows, dimension) = (texts.len(), self.engine.spec().dimension);
+        let work = move |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
+            engine.embed(&texts, role(is_query), &call).await
+        };
+        self.start(call, reply_to, work, move |py, embedded| embeddings(py, embedded, rows, dimension)?.into_py_any(py))
     }
 
     fn start_parse_pieces(
@@ -176,10 +153,10 @@ impl Highlighter {
         let text = texts::one(text, "text")?;
         let unit = read_unit(unit)?;
         let windows = Windows::new(highlight_length, step_size, allow_gaps).map_err(Failure)?;
-        let call = Arc::new(detached_call(None)?);
-        let (engine, stop) = (Arc::clone(&self.engine), Arc::clone(&call));
-        let spans = async move { engine.parse_pieces(&text, unit, windows, &stop) };
-        self.start(call, reply_to, spans, |py, spans| span_array(py, &spans)?.into_py_any(py))
+        let work = move |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
+            engine.parse_pieces(&text, unit, windows, &call)
+        };
+        self.start(detached_call(None)?, reply_to, work, |py, spans| span_array(py, &spans)?.into_py_any(py))
     }
 
     /// A server of this model that is bound to its address; `settings` are those of `pullquote/_cli/serve_command.py`, as JSON.
@@ -190,14 +167,15 @@ impl Highlighter {
 
 impl Highlighter {
     /// Runs a call on the engine's task threads, and completes it in the caller's queue.
-    fn start<T: Send + 'static>(
+    fn start<T: Send + 'static, Work: Future<Output = Result<T>> + Send + 'static>(
         &self,
-        call: Arc<Call<'static>>,
+        call: Call<'static>,
         reply_to: ReplyTo<'_>,
-        work: impl Future<Output = Result<T>> + Send + 'static,
+        work: impl FnOnce(Arc<Engine>, Arc<Call<'static>>) -> Work,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<PendingCall> {
-        let sender = CompletionSender::new(reply_to);
+        let (call, sender) = (Arc::new(call), CompletionSender::new(reply_to));
+        let work = work(Arc::clone(&self.engine), Arc::clone(&call));
         let task = self.engine.spawn(async move { sender.send(work.await, convert) }).map_err(Failure)?;
         Ok(PendingCall::new(move || {
             call.stop().stop();

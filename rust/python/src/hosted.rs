@@ -16,11 +16,11 @@ use pyo3::types::PyBytes;
 use crate::config::EngineConfig;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
-use crate::highlighter::HighlightsCall;
 use crate::highlights_body::HighlightsBody;
 use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
 use crate::results::{Batch, HighlightColumns, vector};
+use crate::texts::HighlightsCall;
 
 /// An engine whose host encodes the rows.
 #[pyclass(frozen, extends = EngineHandle, module = "pullquote._native")]
@@ -63,15 +63,16 @@ impl Hosted {
 
     fn start(
         &self,
-        request: &Bound<'_, PyAny>,
+        request: HighlightsCall<'_>,
         limit_windows: Option<usize>,
         limit_tokens: Option<usize>,
         depth: usize,
     ) -> PyResult<HostedCall> {
-        let (request, question, call) = HighlightsCall::read(request)?.detach()?;
+        let (request, question, call) = request.detach()?;
         let call = call.with_limits(WorkLimits { windows: limit_windows, tokens: limit_tokens });
         let stop = call.stop().clone();
-        let call = CoreHosted::new(Arc::clone(&self.engine), request, question, call, depth).map_err(Failure)?;
+        let call =
+            CoreHosted::new(Arc::clone(&self.engine), Arc::new(request), question, call, depth).map_err(Failure)?;
         Ok(HostedCall { stop, call: Mutex::new(Some(call)), body: None })
     }
 

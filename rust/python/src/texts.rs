@@ -1,11 +1,18 @@
 //! Texts from Python: borrowed without a copy, checked once.
 
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{Question, Request};
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::call::Call;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
-use crate::failures::raise;
+use crate::failures::{Failure, raise};
+use crate::options::read_options;
+
+/// Options that only a server has.
+const SERVER_OPTIONS: [&str; 6] = ["stored", "files", "password", "return_texts", "return_vectors", "embedding_dtype"];
 
 /// A list of texts: any iterable of strings, except a string.
 pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBackedStr>> {
@@ -20,23 +27,40 @@ pub(crate) fn many_or_none(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec
     each(texts, name, |text, name| if text.is_none() { Ok(None) } else { one(text, name).map(Some) })
 }
 
-/// Queries, pages and titles of a call.
-pub(crate) struct CallTexts {
-    pub(crate) queries: Vec<PyBackedStr>,
+/// A `Request` in `python/pullquote/_request/options.py`.
+pub(crate) struct HighlightsCall<'py> {
+    pub(crate) request: Request<PyBackedStr>,
     /// Whether the caller passed a list of queries, which may have one.
     pub(crate) is_list: bool,
-    pub(crate) pages: Vec<PyBackedStr>,
-    pub(crate) titles: Vec<Option<PyBackedStr>>,
+    pub(crate) options: Options,
+    /// Options that only a server has, among all others.
+    pub(crate) server_options: Bound<'py, PyDict>,
 }
 
-impl CallTexts {
-    /// Those of a `Request` in `python/pullquote/_request/options.py`.
-    pub(crate) fn read(request: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let query = request.getattr("query")?;
+impl<'py> FromPyObject<'_, 'py> for HighlightsCall<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let query = object.getattr("query")?;
         let is_list = !query.is_instance_of::<PyString>();
         let queries = if is_list { many(&query, "query")? } else { vec![one(&query, "query")?] };
-        let (pages, titles) = (request.getattr("texts")?, request.getattr("titles")?);
-        Ok(Self { queries, is_list, pages: many(&pages, "texts")?, titles: many_or_none(&titles, "titles")? })
+        let pages = many(&object.getattr("texts")?, "texts")?;
+        let titles = many_or_none(&object.getattr("titles")?, "titles")?;
+        let server_options = object.getattr("options")?.cast_into::<PyDict>()?;
+        let options: Options = read_options(&server_options, &SERVER_OPTIONS)?;
+        let pairing = options.pairing(queries.len(), pages.len()).map_err(Failure)?;
+        let request = Request { queries, pages, formats: vec![options.format], titles, pairing };
+        Ok(Self { request, is_list, options, server_options })
+    }
+}
+
+impl HighlightsCall<'_> {
+    /// The call's parts, for a driver other than the calling thread.
+    pub(crate) fn detach(self) -> PyResult<(Request<PyBackedStr>, Question, Call<'static>)> {
+        let Self { request, options, .. } = self;
+        let question = options.question().map_err(Failure)?;
+        let call = Call::new(options.timeout().map_err(Failure)?, None).with_priority(options.priority);
+        Ok((request, question, call))
     }
 }
 

@@ -264,8 +264,10 @@ fn other_devices_compute_the_batches_of_a_lost_one() {
     };
     let texts: Vec<String> = (0..600).map(|n| format!("w{} ", 4 + n % 36).repeat(1 + n % 17)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let embed =
-        |engine: &Engine| engine.embed(&texts, Role::Passage, &Call::default()).expect("a device works").vectors;
+    let call = Call::default();
+    let embed = |engine: &Engine| {
+        engine.wait(&call, engine.embed(&texts, Role::Passage, &call)).expect("a device works").vectors
+    };
     let expected = embed(&start(1));
     let engine = start(3);
     // It breaks with batches in flight.

@@ -81,7 +81,7 @@ struct PageQueries<'evidence, 'page, 'text> {
 pub(super) fn choose_answers(
     all_evidence: &[QueryEvidence],
     pages: &[PreparedPage],
-    request: &Request,
+    request: &Request<&str>,
     question: &Question,
     tokens: &Tokens,
 ) -> Result<Answers> {

@@ -5,12 +5,11 @@
 //! with another call's, and dropping a call affects no other.
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::driven_call::DrivenCall;
-use super::{Answers, Engine, OwnedRequest, Question};
+use super::drivers::DrivenCall;
+use super::{Answers, Engine, Question, Request};
 use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
@@ -125,9 +124,9 @@ impl Hosted {
     ///
     /// # Errors
     /// As [`Engine::highlights`] for invalid requests; [`ErrorKind::InvalidArgument`] for a depth of 0.
-    pub fn new<Text: Deref<Target = str> + Send + Sync + 'static>(
+    pub fn new<Text: AsRef<str> + Send + Sync + 'static>(
         engine: Arc<Engine>,
-        request: OwnedRequest<Text>,
+        request: Arc<Request<Text>>,
         question: Question,
         call: Call<'static>,
         depth: usize,
@@ -146,7 +145,11 @@ impl Hosted {
         let encoder = QueueEncoder { spec, queue: Arc::clone(&queue), next: 0 };
         let scheduler = Arc::new(Scheduler::by_callers(Box::new(encoder), engine.batching, telemetry));
         let call = Arc::new(call);
-        let future = answer(Arc::clone(&engine), Arc::clone(&scheduler), request, question, Arc::clone(&call));
+        let running = (Arc::clone(&engine), Arc::clone(&scheduler), Arc::clone(&call));
+        let future = async move {
+            let (engine, scheduler, call) = running;
+            engine.highlights_with(scheduler, &request, &question, &call).await
+        };
         let driven = Some(DrivenCall::new(Arc::clone(&call), future));
         Ok(Self { driven, engine, call, scheduler, queue, dimension })
     }
@@ -215,14 +218,4 @@ impl Hosted {
     pub fn progress(&self) -> CallProgress {
         self.call.progress()
     }
-}
-
-async fn answer<Text: Deref<Target = str>>(
-    engine: Arc<Engine>,
-    scheduler: Arc<Scheduler>,
-    request: OwnedRequest<Text>,
-    question: Question,
-    call: Arc<Call<'static>>,
-) -> Result<Answers> {
-    engine.answers_through(scheduler, &request.texts().request(), &question, &call).await
 }

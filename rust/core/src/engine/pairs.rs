@@ -44,7 +44,7 @@ impl Engine {
     ///
     /// # Errors
     /// Errors of `emit` and of [`Call::check`], and errors that end the whole call. Errors of a pair go to `emit`.
-    pub fn answer_pairs(
+    pub fn highlights_of_pairs(
         &self,
         pairs: &[Pair<'_>],
         format: Format,
@@ -53,9 +53,9 @@ impl Engine {
         emit: &mut dyn FnMut(Range<usize>, Result<Answers>) -> Result<()>,
     ) -> Result<()> {
         let scheduler = self.scheduler()?;
-        let answering = async {
-            let answer = |group| self.answer_group(group, pairs, format, question, call);
-            let mut answered = iter(groups(pairs)).map(answer).buffered(GROUPS_IN_FLIGHT);
+        let running = async {
+            let run = |group| self.run_group(group, pairs, format, question, call);
+            let mut answered = iter(groups(pairs)).map(run).buffered(GROUPS_IN_FLIGHT);
             while let Some(answered) = answered.next().await {
                 for (range, answers) in answered? {
                     emit(range, answers)?;
@@ -63,10 +63,10 @@ impl Engine {
             }
             Ok(())
         };
-        block_on(answering, &scheduler, call)
+        block_on(running, &scheduler, call)
     }
 
-    async fn answer_group(
+    async fn run_group(
         &self,
         group: Group,
         pairs: &[Pair<'_>],
@@ -78,7 +78,7 @@ impl Engine {
             Group::Valid(range) => range,
             Group::Invalid(pair, error) => return Ok(vec![(pair..pair + 1, Err(error))]),
         };
-        match self.answer_together(&pairs[range.clone()], format, question, call).await {
+        match self.run_together(&pairs[range.clone()], format, question, call).await {
             Err(error) if ends_call(&error) => return Err(error),
             Err(_) if range.len() > 1 => {}
             answers => return Ok(vec![(range, answers)]),
@@ -86,7 +86,7 @@ impl Engine {
         // One pair made the group fail. Answering each alone finds it.
         let mut alone = Vec::with_capacity(range.len());
         for pair in range {
-            match self.answer_together(&pairs[pair..=pair], format, question, call).await {
+            match self.run_together(&pairs[pair..=pair], format, question, call).await {
                 Err(error) if ends_call(&error) => return Err(error),
                 answers => alone.push((pair..pair + 1, answers)),
             }
@@ -94,17 +94,16 @@ impl Engine {
         Ok(alone)
     }
 
-    async fn answer_together(
+    async fn run_together(
         &self,
         pairs: &[Pair<'_>],
         format: Format,
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
-        let queries: Vec<&str> = pairs.iter().map(|pair| pair.query).collect();
-        let pages: Vec<&str> = pairs.iter().map(|pair| pair.page).collect();
-        let (formats, titles, pairing) = (&[format], &[], Pairing::Each);
-        self.answers(&Request { queries: &queries, pages: &pages, formats, titles, pairing }, question, call).await
+        let (queries, pages) = pairs.iter().map(|pair| (pair.query, pair.page)).unzip();
+        let request = Request { queries, pages, formats: vec![format], titles: Vec::new(), pairing: Pairing::Each };
+        self.highlights(&request, question, call).await
     }
 }
 
@@ -148,8 +147,8 @@ fn groups(pairs: &[Pair<'_>]) -> impl Iterator<Item = Group> {
 
 impl Pair<'_> {
     fn check(&self) -> Result<()> {
-        let (queries, pages, formats) = (&[self.query], &[self.page], &[Format::Text]);
-        Request { queries, pages, formats, titles: &[], pairing: Pairing::Each }.check()
+        let (queries, pages, formats) = (vec![self.query], vec![self.page], vec![Format::Text]);
+        Request { queries, pages, formats, titles: Vec::new(), pairing: Pairing::Each }.check()
     }
 }
 

@@ -24,16 +24,17 @@ pub enum Pairing {
     Each,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'text> {
+/// The texts of a call, borrowed or owned: `&str`, `String`, a Python string, a part of an HTTP body.
+#[derive(Clone, Debug)]
+pub struct Request<Text> {
     /// None may be blank.
-    pub queries: &'text [&'text str],
+    pub queries: Vec<Text>,
     /// The sources: text, Markdown or HTML.
-    pub pages: &'text [&'text str],
+    pub pages: Vec<Text>,
     /// One for all pages, or one for each.
-    pub formats: &'text [Format],
+    pub formats: Vec<Format>,
     /// One for each page, or empty. A page without one uses the title in its source.
-    pub titles: &'text [Option<&'text str>],
+    pub titles: Vec<Option<Text>>,
     pub pairing: Pairing,
 }
 
@@ -108,7 +109,7 @@ impl Question {
     }
 }
 
-impl Request<'_> {
+impl<Text: AsRef<str>> Request<Text> {
     /// Checks lengths of texts and numbers of queries, pages, formats and titles.
     ///
     /// # Errors
@@ -116,8 +117,8 @@ impl Request<'_> {
     pub fn check(&self) -> Result<()> {
         let Self { queries, pages, formats, titles, pairing } = self;
         let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
-        queries.iter().chain(*pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text))?;
-        if let Some(empty) = queries.iter().position(|query| query.trim().is_empty()) {
+        queries.iter().chain(pages).chain(titles.iter().flatten()).try_for_each(|text| check_length(text.as_ref()))?;
+        if let Some(empty) = queries.iter().position(|query| query.as_ref().trim().is_empty()) {
             return invalid(format!(
                 "query {empty} is empty; a query needs at least one character that is not white space"
             ));
@@ -146,6 +147,17 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// The same request, for the stages of a call, which are compiled once for all kinds of texts.
+    pub(super) fn borrowed(&self) -> Request<&str> {
+        Request {
+            queries: self.queries.iter().map(AsRef::as_ref).collect(),
+            pages: self.pages.iter().map(AsRef::as_ref).collect(),
+            formats: self.formats.clone(),
+            titles: self.titles.iter().map(|title| title.as_ref().map(AsRef::as_ref)).collect(),
+            pairing: self.pairing,
+        }
+    }
+
     pub(super) fn format(&self, page: usize) -> Format {
         // [`Self::check`] ensures one format for all, or one for each.
         self.formats.get(page).or(self.formats.first()).copied().unwrap_or_default()
@@ -157,7 +169,7 @@ impl Request<'_> {
     }
 }
 
-impl<'text> Request<'text> {
+impl<'text> Request<&'text str> {
     /// Pages with a title, and their titles: the request's, or else the document's own.
     pub(super) fn titled_pages<'document>(&self, documents: &'document [Document]) -> Vec<(usize, &'document str)>
     where

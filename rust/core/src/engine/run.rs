@@ -15,7 +15,7 @@ use super::cache::CacheKey;
 use super::comparison::{Comparison, cache_vectors, score_candidates};
 use super::context::CallContext;
 use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
-use super::{Answers, Effort, Pairing, column, token_count};
+use super::{Answers, Effort, Engine, Pairing, Question, Request, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{complete_first_round, first_round, second_round};
@@ -25,17 +25,52 @@ use crate::ranking::selection::WindowSelection;
 use crate::ranking::shortlist::take_shortlist;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::Titles;
+use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
+use crate::scheduler::Scheduler;
 use crate::scheduler::batches::RowSource;
 use crate::text::formats::Document;
 use crate::tokens::Role;
 
-pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> {
+impl Engine {
+    /// Chooses the best passages of pages, as a future that a driver runs (see `drivers`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES);
+    /// [`ErrorKind::InvalidArgument`] if the numbers of queries, pages, formats and titles do not match; errors of the
+    /// encoder and of [`Call::check`].
+    ///
+    /// [`ErrorKind::InvalidText`]: crate::error::ErrorKind::InvalidText
+    /// [`ErrorKind::InvalidArgument`]: crate::error::ErrorKind::InvalidArgument
+    pub async fn highlights<Text: AsRef<str>>(
+        &self,
+        request: &Request<Text>,
+        question: &Question,
+        call: &Call<'_>,
+    ) -> Result<Answers> {
+        self.highlights_with(self.scheduler()?, request, question, call).await
+    }
+
+    /// As [`Self::highlights`], with vectors from this scheduler.
+    pub(super) async fn highlights_with<Text: AsRef<str>>(
+        &self,
+        scheduler: Arc<Scheduler>,
+        request: &Request<Text>,
+        question: &Question,
+        call: &Call<'_>,
+    ) -> Result<Answers> {
+        request.check()?;
+        let (request, call) = (&request.borrowed(), &call.with_shutdown(&self.shutdown));
+        answer(CallContext::new(self, scheduler, request, question, call)).await
+    }
+}
+
+async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> {
     let request = context.request;
     let scale = cosine_scale(&mut context).await?;
-    let queries = encode(&mut context, request.queries, Role::Query).await?;
+    let queries = encode(&mut context, &request.queries, Role::Query).await?;
     let is_instant = context.question.effort == Effort::Instant;
     let static_vectors =
         if context.uses_static_vectors() { Some(context.engine.static_vectors(&context).await?) } else { None };
@@ -152,7 +187,7 @@ async fn titles(
         let vectors = encode(context, &texts, Role::Passage).await?.concat();
         queries.iter().map(|query| cosines(query, &vectors)).collect()
     };
-    Ok(Titles::new(&titled, cosines, context.request.queries, context.question.lexical_weight))
+    Ok(Titles::new(&titled, cosines, &context.request.queries, context.question.lexical_weight))
 }
 
 /// Scores each page's words for each query, and selects the windows of the first round.

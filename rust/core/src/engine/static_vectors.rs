@@ -8,7 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{CallContext, Engine, all_rows};
+use super::Engine;
+use super::context::CallContext;
+use super::embed::all_rows;
 use crate::encoder::EncoderSpec;
 use crate::encoder::model::Model;
 use crate::encoder::model::weight_files::weight_files;

@@ -4,12 +4,11 @@
 //! one round of the scheduler, and returns finished requests. Nothing here starts a thread or waits longer than
 //! [`MAX_WAIT`]. An encoder without threads computes at most two batches in a step, on the host's thread.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::driven_call::DrivenCall;
-use super::{Answers, Engine, OwnedRequest, Question};
+use super::drivers::DrivenCall;
+use super::{Answers, Engine, Question, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
 
@@ -51,10 +50,10 @@ impl Steps {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if an unfinished request has this id; as [`Engine::highlights`] for an invalid
     /// request.
-    pub fn add<Text: Deref<Target = str> + Send + Sync + 'static>(
+    pub fn add<Text: AsRef<str> + Send + Sync + 'static>(
         &mut self,
         id: String,
-        request: OwnedRequest<Text>,
+        request: Request<Text>,
         question: Question,
         call: Call<'static>,
     ) -> Result<()> {
@@ -64,8 +63,9 @@ impl Steps {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         request.check()?;
-        let call = Arc::new(call);
-        let future = Arc::clone(&self.engine).answer_async(request, question, Arc::clone(&call));
+        let (engine, call) = (Arc::clone(&self.engine), Arc::new(call));
+        let running = Arc::clone(&call);
+        let future = async move { engine.highlights(&request, &question, &running).await };
         let index = self.requests.partition_point(|request| request.driven.priority() <= call.priority());
         self.requests.insert(index, ActiveRequest { id, driven: DrivenCall::new(call, future) });
         Ok(())

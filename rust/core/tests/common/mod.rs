@@ -12,9 +12,11 @@ use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, TokenEncoder, Waker};
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{OwnedRequest, Pairing, Question};
+use pullquote_core::engine::{Answers, Embeddings, Engine, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
+use pullquote_core::tokens::Role;
 use serde_json::{Value, json};
 
 /// The default options.
@@ -22,9 +24,30 @@ pub(crate) fn question() -> Question {
     Options::default().question().unwrap()
 }
 
+/// A request for pages of plain text without titles.
+pub(crate) fn request<'text>(queries: &[&'text str], pages: &[&'text str], pairing: Pairing) -> Request<&'text str> {
+    let (queries, pages) = (queries.to_vec(), pages.to_vec());
+    Request { queries, pages, formats: vec![Format::Text], titles: Vec::new(), pairing }
+}
+
+/// Waits for [`Engine::highlights`].
+pub(crate) fn highlights<Text: AsRef<str>>(
+    engine: &Engine,
+    request: &Request<Text>,
+    question: &Question,
+    call: &Call,
+) -> Result<Answers> {
+    engine.wait(call, engine.highlights(request, question, call))
+}
+
+/// Waits for [`Engine::embed`].
+pub(crate) fn embed<Text: AsRef<str>>(engine: &Engine, texts: &[Text], role: Role, call: &Call) -> Result<Embeddings> {
+    engine.wait(call, engine.embed(texts, role, call))
+}
+
 /// A query about one page of `sentences` sentences of different lengths.
-pub(crate) fn owned_request(sentences: usize) -> OwnedRequest<String> {
-    OwnedRequest {
+pub(crate) fn owned_request(sentences: usize) -> Request<String> {
+    Request {
         queries: vec!["Where is the cat?".to_owned()],
         pages: vec![(0..sentences).map(|n| format!("The cat {n} is in the moon. ").repeat(1 + n % 3)).collect()],
         formats: vec![Format::Text],

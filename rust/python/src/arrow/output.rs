@@ -137,7 +137,7 @@ impl Writer {
 
 impl GroupWriter<'_, '_> {
     /// Writes the next row that has a pair: answer `index` of `answers`.
-    pub(super) fn answer(&mut self, answers: &Answers, index: usize, source: &str) -> Result<()> {
+    pub(super) fn push(&mut self, answers: &Answers, index: usize, source: &str) -> Result<()> {
         self.write_unreadable()?;
         let text = answers.texts[index].as_deref().unwrap_or(source);
         let end = |index: usize| usize::try_from(answers.ends[index]).unwrap_or(0);

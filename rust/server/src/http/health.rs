@@ -57,7 +57,10 @@ impl Health {
             return found.clone();
         }
         let engine = Arc::clone(&self.engine);
-        let probe = move || engine.embed(&["health"], Role::Passage, &Call::new(Some(PROBE_TIMEOUT), None));
+        let probe = move || {
+            let call = Call::new(Some(PROBE_TIMEOUT), None);
+            engine.wait(&call, engine.embed(&["health"], Role::Passage, &call))
+        };
         let found = match tokio::task::spawn_blocking(probe).await {
             Ok(embedded) => embedded.map(|_| ()),
             Err(_) => Err(Error::new(ErrorKind::Internal, "the probe panicked")),

@@ -22,11 +22,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use futures_util::stream;
-use pullquote_core::engine::{self, Work};
+use pullquote_core::engine::Work;
 use serde_json::json;
 
 use self::failure::NATIVE;
-pub use self::highlights_body::{BodyLimits, BodyRefusal, BodyText, HighlightsBody};
+pub use self::highlights_body::{BodyLimits, BodyRefusal, HighlightsBody};
 use self::request::HighlightsRequest;
 use self::response::{Footer, Frame, Highlights, PageHighlights};
 pub(super) use self::response::{is_answered, pair, place, places};
@@ -102,7 +102,7 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
     admit_and_run(&app, request, |app, input| {
         let mut asked: HighlightsRequest = input.parse()?;
         let documents = asked.take_documents()?.read(app)?;
-        answer(app, input, asked, documents)
+        respond(app, input, asked, documents)
     })
     .await
 }
@@ -133,8 +133,8 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
         let _memory = app.admission.bodies.memory.reserve(documents.iter().map(|document| document.bytes()).sum())?;
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
         let pages: Vec<RequestPage> = pages.collect();
-        check_lengths(pages.iter().map(RequestPage::text), "file", app.settings.max_document_bytes)?;
-        let mut reply = answer(app, input, input.parse_part(&asked)?, pages)?;
+        check_lengths(pages.iter().map(|page| page.text.as_ref()), "file", app.settings.max_document_bytes)?;
+        let mut reply = respond(app, input, input.parse_part(&asked)?, pages)?;
         reply.headers.extend(input.ignored_header());
         Ok(reply)
     });
@@ -142,19 +142,18 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     Ok(admitted.respond(reply))
 }
 
-fn answer(app: &App, input: &Input, asked: HighlightsRequest, documents: Vec<RequestPage>) -> Result<Reply, Failure> {
+fn respond(app: &App, input: &Input, asked: HighlightsRequest, documents: Vec<RequestPage>) -> Result<Reply, Failure> {
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted = VectorFormat::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let asked = asked.prepare(documents, app.settings.max_queries)?;
-    let (queries, options) = (asked.queries(), &asked.options);
+    let (texts, options) = (&asked.texts, &asked.options);
     let end = input.end().within(options.timeout()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
-    let (pages, formats, titles) = (asked.texts(), &asked.formats, asked.titles());
-    let request =
-        engine::Request { queries: &queries, pages: &pages, formats, titles: &titles, pairing: asked.pairing };
-    let answers = app.engine.highlights(&request, &asked.question, &end.call())?;
+    let call = end.call();
+    let answers = app.engine.wait(&call, app.engine.highlights(texts, &asked.question, &call))?;
     let mut frame = Frame::new(&asked, &answers);
     let mut work = answers.work;
+    let queries: Vec<&str> = texts.queries.iter().map(AsRef::as_ref).collect();
     let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;
     let (of_queries, bytes) = match vectors {
         Some(ReturnedVectors::Written { passages, queries }) => {

@@ -7,7 +7,7 @@
 //! Java does.
 
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{self, Answers, Pairing};
+use pullquote_core::engine::{Answers, Pairing, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -119,13 +119,13 @@ fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     }
     let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
     let (queries, pairing) = queries(&pairs);
-    let formats = [options.format];
-    let request = engine::Request { queries: &queries, pages: &pages, formats: &formats, titles: &[], pairing };
+    let request = Request { queries, pages, formats: vec![options.format], titles: Vec::new(), pairing };
     let end = input.end().within(options.timeout()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
-    let answers = app.engine.highlights(&request, &options.question()?, &end.call())?;
+    let call = end.call();
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
     let mut spans: Vec<Vec<Utf16Span>> =
-        pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
+        request.pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
     let highlights = if is_list { OneOrMany::Many(spans) } else { OneOrMany::One(spans.pop().unwrap_or_default()) };
     Reply::json(&SemanticHighlights { highlights }, answers.work)
 }

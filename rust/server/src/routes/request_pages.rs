@@ -15,7 +15,7 @@ use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
 use crate::store::hashes::text_hash;
 use crate::store::{Store, Stored, not_stored};
-use crate::uploads::parsed_upload as uploads;
+use crate::uploads::parsed_upload::ParsedUpload;
 
 const FIELD: &str = "documents";
 
@@ -41,14 +41,18 @@ pub(crate) enum Document {
 /// A page with its text, from the request or from the store.
 pub(crate) struct RequestPage {
     pub(crate) id: Option<String>,
-    title: Option<String>,
-    content: PageContent,
+    /// The request's title, or else the stored one.
+    pub(crate) title: Option<String>,
+    pub(crate) text: RequestText,
+    pub(crate) text_hash: String,
 }
 
-enum PageContent {
-    Sent { text: String, text_hash: String },
-    Stored(Stored),
-    Uploaded { document: Arc<uploads::ParsedUpload>, text_hash: String },
+/// A text of a request.
+pub struct RequestText(TextOwner);
+
+enum TextOwner {
+    Itself(String),
+    Upload(Arc<ParsedUpload>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -99,7 +103,7 @@ impl Documents {
         check_count(listed.len(), FIELD, max_documents)?;
         let pages =
             listed.into_iter().map(|document| document.read(store)).collect::<Result<Vec<RequestPage>, Failure>>()?;
-        check_lengths(pages.iter().map(RequestPage::text), FIELD, max_document_bytes)?;
+        check_lengths(pages.iter().map(|page| page.text.as_ref()), FIELD, max_document_bytes)?;
         Ok(pages)
     }
 }
@@ -114,51 +118,46 @@ impl Document {
             Self::Text(text) => DocumentFields { id: None, title: None, text: Some(text) },
             Self::Fields(fields) => fields,
         };
-        let content = match (text, &id, store) {
-            (Some(text), ..) => PageContent::Sent { text_hash: text_hash(&text), text },
-            (None, Some(id), Some(store)) => PageContent::Stored(store.get(id)?.ok_or_else(|| not_stored(id))?),
+        let document = match (text, &id, store) {
+            (Some(text), ..) => Stored { text_hash: text_hash(&text), title: None, text },
+            (None, Some(id), Some(store)) => store.get(id)?.ok_or_else(|| not_stored(id))?,
             (None, Some(_), None) => return refused(FIELD, "a document needs a text; this server stores none"),
             (None, None, _) => return refused(FIELD, NOTHING),
         };
-        Ok(RequestPage { id, title, content })
+        let Stored { title: stored_title, text, text_hash } = document;
+        Ok(RequestPage { id, title: title.or(stored_title), text: text.into(), text_hash })
     }
 }
 
 impl RequestPage {
-    pub(crate) fn uploaded(name: Option<String>, document: Arc<uploads::ParsedUpload>) -> Self {
+    pub(crate) fn uploaded(name: Option<String>, document: Arc<ParsedUpload>) -> Self {
         let text_hash = text_hash(&document.text);
-        Self { id: name, title: None, content: PageContent::Uploaded { document, text_hash } }
+        Self { id: name, title: None, text: RequestText(TextOwner::Upload(document)), text_hash }
     }
+}
 
-    pub(crate) fn document(&self) -> Option<&uploads::ParsedUpload> {
-        match &self.content {
-            PageContent::Uploaded { document, .. } => Some(document),
-            PageContent::Sent { .. } | PageContent::Stored(_) => None,
+impl RequestText {
+    /// The uploaded document that has this text.
+    pub(crate) fn upload(&self) -> Option<&ParsedUpload> {
+        match &self.0 {
+            TextOwner::Upload(document) => Some(document),
+            TextOwner::Itself(_) => None,
         }
     }
+}
 
-    pub(crate) fn text(&self) -> &str {
-        match &self.content {
-            PageContent::Sent { text, .. } => text,
-            PageContent::Stored(stored) => &stored.text,
-            PageContent::Uploaded { document, .. } => &document.text,
+impl AsRef<str> for RequestText {
+    fn as_ref(&self) -> &str {
+        match &self.0 {
+            TextOwner::Itself(text) => text,
+            TextOwner::Upload(document) => &document.text,
         }
     }
+}
 
-    /// The request's title, or else the stored one.
-    pub(crate) fn title(&self) -> Option<&str> {
-        let stored = match &self.content {
-            PageContent::Sent { .. } | PageContent::Uploaded { .. } => None,
-            PageContent::Stored(stored) => stored.title.as_deref(),
-        };
-        self.title.as_deref().or(stored)
-    }
-
-    pub(crate) fn text_hash(&self) -> &str {
-        match &self.content {
-            PageContent::Sent { text_hash, .. } | PageContent::Uploaded { text_hash, .. } => text_hash,
-            PageContent::Stored(stored) => &stored.text_hash,
-        }
+impl From<String> for RequestText {
+    fn from(text: String) -> Self {
+        Self(TextOwner::Itself(text))
     }
 }
 

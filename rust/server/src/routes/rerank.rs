@@ -344,7 +344,7 @@ impl RerankDocuments {
             Self::Listed(documents) => documents,
             Self::Stored(documents) => {
                 let pages = documents.read(app)?;
-                return Ok(pages.iter().map(|page| Candidate::of(page.text().to_owned())).collect());
+                return Ok(pages.iter().map(|page| Candidate::of(page.text.as_ref().to_owned())).collect());
             }
         };
         check_count(documents.len(), "documents", app.settings.max_documents)?;
@@ -418,7 +418,7 @@ fn ranks(
     let began = Instant::now();
     let asked = VectorStream::of_field(app, &inputs, input.end())?;
     let window = WINDOW_TOKENS.min(app.engine.max_tokens());
-    let mut documents = app.engine.window_rows(texts, Role::Passage, (window, limits.tokens), &input.call(None))?;
+    let mut documents = app.engine.window_rows(texts, Role::Passage, window, limits.tokens, &input.call(None))?;
     let tokenization = began.elapsed();
     let asked = asked.whole()?;
     for windows in &mut documents {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pullquote_core::engine::{self, Pairing, Work};
+use pullquote_core::engine::{Pairing, Request, Work};
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::text::formats::{Document, Format};
 use schemars::JsonSchema;
@@ -90,12 +90,15 @@ pub(super) fn find(
         Some(query) => (vec![query], Pairing::All),
         None => (own.iter().map(AsRef::as_ref).collect(), Pairing::Each),
     };
-    let sources: Vec<&str> = pages.iter().map(|page| page.source).collect();
-    let formats: Vec<Format> = pages.iter().map(|page| page.document.format()).collect();
-    let titles: Vec<Option<&str>> = pages.iter().map(|page| page.title).collect();
-    let request = engine::Request { queries: &queries, pages: &sources, formats: &formats, titles: &titles, pairing };
-    let options = asked.options(pages.len(), query.is_some());
-    let answers = app.engine.highlights(&request, &options.question()?, &input.call(None))?;
+    let request = Request {
+        queries,
+        pages: pages.iter().map(|page| page.source).collect(),
+        formats: pages.iter().map(|page| page.document.format()).collect(),
+        titles: pages.iter().map(|page| page.title).collect(),
+        pairing,
+    };
+    let (options, call) = (asked.options(pages.len(), query.is_some()), input.call(None));
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
     let place = |value: i64| usize::try_from(value).unwrap_or_default();
     let mut first = 0;
     let found = pages.iter().zip(&answers.ends).map(|(page, end)| {

@@ -1,11 +1,10 @@
 //! `POST /highlights` in a host that encodes the rows, such as vLLM: the same requests and responses, without stored
 //! documents and without vectors.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pullquote_core::engine::{Answers, OwnedRequest, Question};
+use pullquote_core::engine::{Answers, Question, Request};
 use pullquote_core::error::Result;
 use pullquote_core::runtime::call::Call;
 
@@ -13,6 +12,7 @@ use super::request::{HighlightsRequest, PreparedRequest};
 use super::response::{Frame, Highlights};
 use crate::http::body;
 use crate::http::failure::{Failure, refused};
+use crate::routes::request_pages::RequestText;
 
 /// Limits of a body.
 #[derive(Clone, Copy, Debug)]
@@ -41,20 +41,6 @@ pub struct BodyRefusal {
     pub field: Option<String>,
 }
 
-/// A text of a body, which it keeps.
-pub struct BodyText {
-    body: Arc<HighlightsBody>,
-    part: Part,
-}
-
-/// Which text of a body: its index among those of its kind.
-#[derive(Clone, Copy)]
-enum Part {
-    Query(usize),
-    Page(usize),
-    Title(usize),
-}
-
 impl HighlightsBody {
     /// # Errors
     /// The refusal that `pullquote serve` answers with.
@@ -75,17 +61,8 @@ impl HighlightsBody {
         Ok(Self { timeout: request.options.timeout()?, request })
     }
 
-    /// The call of the engine; the texts stay in the body.
-    pub fn request(self: &Arc<Self>) -> OwnedRequest<BodyText> {
-        let text = |part| BodyText { body: Arc::clone(self), part };
-        let titles = self.request.titles().into_iter().enumerate();
-        OwnedRequest {
-            queries: (0..self.request.queries.len()).map(|query| text(Part::Query(query))).collect(),
-            pages: (0..self.request.documents.len()).map(|page| text(Part::Page(page))).collect(),
-            formats: self.request.formats.clone(),
-            titles: titles.map(|(page, title)| title.map(|_| text(Part::Title(page)))).collect(),
-            pairing: self.request.pairing,
-        }
+    pub fn request(&self) -> Arc<Request<RequestText>> {
+        Arc::clone(&self.request.texts)
     }
 
     pub const fn question(&self) -> Question {
@@ -103,8 +80,8 @@ impl HighlightsBody {
 
     /// Bytes of UTF-8 of all its texts.
     pub fn text_bytes(&self) -> usize {
-        let titles = self.request.titles().into_iter().flatten();
-        self.request.queries().into_iter().chain(self.request.texts()).chain(titles).map(str::len).sum()
+        let Request { queries, pages, titles, .. } = &*self.request.texts;
+        queries.iter().chain(pages).chain(titles.iter().flatten()).map(|text| text.as_ref().len()).sum()
     }
 
     /// The response's JSON, after a wait of `queued` for its turn.
@@ -115,19 +92,6 @@ impl HighlightsBody {
         let frame = Frame::new(&self.request, answers);
         let response = Highlights { results: frame.pages().collect(), rest: frame.footer(&answers.work, queued) };
         serde_json::to_vec(&response).map_err(|error| body::unfit(&error))
-    }
-}
-
-impl Deref for BodyText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        let request = &self.body.request;
-        match self.part {
-            Part::Query(query) => &request.queries[query],
-            Part::Page(page) => request.documents[page].text(),
-            Part::Title(page) => request.documents[page].title().unwrap_or_default(),
-        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The request: its fields, and what they are after all checks that need no engine.
 
+use std::sync::Arc;
+
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Pairing, Question};
-use pullquote_core::text::formats::Format;
+use pullquote_core::engine::{Question, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::limits::check_count;
 use crate::routes::offsets::OffsetUnit;
-use crate::routes::request_pages::{Documents, RequestPage};
+use crate::routes::request_pages::{Documents, RequestPage, RequestText};
 use crate::routes::schema_placeholders::MAX_QUERIES;
 
 /// Queries, pages and options.
@@ -71,14 +72,15 @@ enum Queries {
 
 /// A checked request, with the text of its pages.
 pub(super) struct PreparedRequest {
-    pub(super) documents: Vec<RequestPage>,
-    pub(super) queries: Vec<String>,
+    /// Shared with the call of a host.
+    pub(super) texts: Arc<Request<RequestText>>,
+    /// Of each page.
+    pub(super) ids: Vec<Option<String>>,
+    /// Of each page.
+    pub(super) text_hashes: Vec<String>,
     /// Whether there was a list of queries.
     pub(super) listed: bool,
     pub(super) options: Options,
-    pub(super) pairing: Pairing,
-    /// Of each page.
-    pub(super) formats: Vec<Format>,
     pub(super) question: Question,
     pub(super) offsets: OffsetUnit,
     pub(super) return_texts: bool,
@@ -101,41 +103,36 @@ impl HighlightsRequest {
         };
         let options: Options = body::read_options(self.options)?;
         check_count(queries.len(), "query", max_queries)?;
-        let pairing = options.pairing(queries.len(), documents.len())?;
-        let format =
-            |page: &RequestPage| page.document().and_then(|document| document.format).unwrap_or(options.format);
+        let mut texts = Request {
+            pairing: options.pairing(queries.len(), documents.len())?,
+            queries: queries.into_iter().map(RequestText::from).collect(),
+            pages: Vec::with_capacity(documents.len()),
+            formats: Vec::with_capacity(documents.len()),
+            titles: Vec::with_capacity(documents.len()),
+        };
+        let (mut ids, mut text_hashes) = (Vec::new(), Vec::new());
+        for RequestPage { id, title, text, text_hash } in documents {
+            texts.formats.push(text.upload().and_then(|document| document.format).unwrap_or(options.format));
+            texts.titles.push(title.map(RequestText::from));
+            texts.pages.push(text);
+            ids.push(id);
+            text_hashes.push(text_hash);
+        }
         let marks = Marks::read(self.pre_tags, self.post_tags, self.encoder);
         let mut question = options.question()?;
         question.explain |= marks.is_some();
         Ok(PreparedRequest {
-            queries,
+            texts: Arc::new(texts),
+            ids,
+            text_hashes,
             listed,
-            pairing,
-            formats: documents.iter().map(format).collect(),
             question,
             offsets: self.offsets,
             return_texts: self.return_texts,
             return_blocks: self.return_blocks,
             marks,
-            documents,
             options,
         })
-    }
-}
-
-impl PreparedRequest {
-    pub(super) fn queries(&self) -> Vec<&str> {
-        self.queries.iter().map(String::as_str).collect()
-    }
-
-    pub(super) fn texts(&self) -> Vec<&str> {
-        self.documents.iter().map(RequestPage::text).collect()
-    }
-
-    /// A title of each page, or nothing if none has one.
-    pub(super) fn titles(&self) -> Vec<Option<&str>> {
-        let titles: Vec<Option<&str>> = self.documents.iter().map(RequestPage::title).collect();
-        if titles.iter().any(Option::is_some) { titles } else { Vec::new() }
     }
 }
 

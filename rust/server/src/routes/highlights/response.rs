@@ -184,7 +184,7 @@ pub(super) struct Frame<'call> {
 
 impl<'call> Frame<'call> {
     pub(super) fn new(request: &'call PreparedRequest, answers: &'call Answers) -> Self {
-        Self { request, answers, places: places(&request.texts(), answers), vectors: None }
+        Self { request, answers, places: places(&request.texts.pages, answers), vectors: None }
     }
 
     /// The highlights of each page, in the order of the answers.
@@ -208,21 +208,21 @@ impl<'call> Frame<'call> {
     }
 
     fn page(&self, answer: usize) -> PageHighlights<'_> {
-        let pages = self.request.documents.len();
-        let (query, index) = match self.request.pairing {
+        let pages = self.request.texts.pages.len();
+        let (query, index) = match self.request.texts.pairing {
             Pairing::All => (answer / pages, answer % pages),
             Pairing::Each => (answer, answer),
             Pairing::Fused => (0, answer),
         };
         let first = if answer == 0 { 0 } else { place(self.answers.ends[answer - 1]) };
         let rows = first..place(self.answers.ends[answer]);
-        let document = &self.request.documents[index];
-        let text = self.request.return_texts.then(|| self.answers.texts[index].as_deref().unwrap_or(document.text()));
+        let source = self.request.texts.pages[index].as_ref();
+        let text = self.request.return_texts.then(|| self.answers.texts[index].as_deref().unwrap_or(source));
         PageHighlights {
             index,
-            id: document.id.as_deref(),
-            query: (self.request.listed && self.request.pairing != Pairing::Fused).then_some(query),
-            text_hash: document.text_hash(),
+            id: self.request.ids[index].as_deref(),
+            query: (self.request.listed && self.request.texts.pairing != Pairing::Fused).then_some(query),
+            text_hash: &self.request.text_hashes[index],
             format: self.answers.formats[index],
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
@@ -231,7 +231,7 @@ impl<'call> Frame<'call> {
             blocks: self
                 .request
                 .return_blocks
-                .then(|| blocks(document.text(), self.answers.formats[index], self.request.offsets)),
+                .then(|| blocks(source, self.answers.formats[index], self.request.offsets)),
             highlights: rows.map(|row| self.highlight(index, row)).collect(),
         }
     }
@@ -257,7 +257,7 @@ impl<'call> Frame<'call> {
             let words = matches_of(answers, row).map(|found| pair(&answers.matches.spans, found));
             marks.around(places, start..end, words)
         };
-        let document = self.request.documents[page].document().filter(|document| !document.page_starts.is_empty());
+        let document = self.request.texts.pages[page].upload().filter(|document| !document.page_starts.is_empty());
         Highlight {
             text: places.between(start, end),
             start: count(start),
@@ -265,7 +265,7 @@ impl<'call> Frame<'call> {
             score: answers.scores[row],
             cosine: answers.cosines[row],
             bm25: answers.bm25_scores[row],
-            query: (self.request.pairing == Pairing::Fused).then(|| place(answers.queries[row])),
+            query: (self.request.texts.pairing == Pairing::Fused).then(|| place(answers.queries[row])),
             before: around.then(|| places.between(first, start)),
             after: around.then(|| places.between(end, last)),
             header: has_header.then(|| places.between(names, names_end)),
@@ -326,8 +326,8 @@ fn small_budgets(options: &Options, answers: &Answers) -> Option<String> {
 }
 
 /// Looks up every offset of the answers, once for each page.
-pub(in crate::routes) fn places<'call>(
-    sources: &[&'call str],
+pub(in crate::routes) fn places<'call, Text: AsRef<str>>(
+    sources: &'call [Text],
     answers: &'call Answers,
 ) -> Vec<(Positions<'call>, Option<Positions<'call>>)> {
     let mut wanted: Vec<(Vec<usize>, Vec<usize>)> = vec![Default::default(); sources.len()];
@@ -344,8 +344,8 @@ pub(in crate::routes) fn places<'call>(
     let pages = sources.iter().zip(&answers.texts).zip(wanted);
     pages
         .map(|((source, text), (of_text, of_source))| match text {
-            Some(text) => (Positions::of(text, of_text), Some(Positions::of(source, of_source))),
-            None => (Positions::of(source, of_text), None),
+            Some(text) => (Positions::of(text, of_text), Some(Positions::of(source.as_ref(), of_source))),
+            None => (Positions::of(source.as_ref(), of_text), None),
         })
         .collect()
 }

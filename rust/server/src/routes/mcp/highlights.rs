@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{self, Answers, Pairing, Work};
+use pullquote_core::engine::{Answers, Pairing, Request, Work};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use schemars::JsonSchema;
@@ -184,20 +184,22 @@ fn answer(
     if sources.is_empty() {
         return Ok((result(&ToolAnswer::unanswered(failed))?, Work::default()));
     }
-    let texts: Vec<&str> = sources.iter().map(|source| source.text).collect();
-    let formats: Vec<Format> = sources.iter().map(|source| source.format).collect();
-    let titles: Vec<Option<&str>> = sources.iter().map(|source| source.title).collect();
-    let queries = [asked.query.as_str()];
-    let request =
-        engine::Request { queries: &queries, pages: &texts, formats: &formats, titles: &titles, pairing: Pairing::All };
+    let request = Request {
+        queries: vec![asked.query.as_str()],
+        pages: sources.iter().map(|source| source.text).collect(),
+        formats: sources.iter().map(|source| source.format).collect(),
+        titles: sources.iter().map(|source| source.title).collect(),
+        pairing: Pairing::All,
+    };
     let options = Options {
         max_total_highlights: Some(asked.max_passages),
         max_total_tokens: Some(asked.max_tokens),
         ..Options::default()
     };
     let call = input.call(None);
-    let answers = app.engine.highlights(&request, &options.question()?, &call)?;
-    let passages = passages(&sources, &texts, &answers);
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
+    let texts = &request.pages;
+    let passages = passages(&sources, texts, &answers);
     let read: Vec<&str> =
         texts.iter().zip(&answers.texts).map(|(source, text)| text.as_deref().unwrap_or(source)).collect();
     let is_answered = is_answered(&answers.scores);

@@ -1,20 +1,32 @@
-//! Embeds texts in parts, so that the first vectors are available before the last are encoded.
+//! Embeds texts: in one job, or in parts, so that the first vectors are available before the last are encoded.
 //!
 //! A part holds enough rows to keep every device busy. So two parts at the scheduler are as fast as one job with all
 //! rows, and take no more turns than a large call for highlights.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::comparison::JOBS_IN_FLIGHT;
-use super::{Engine, all_rows, check_length, token_count};
+use super::{Engine, check_length, token_count};
 use crate::encoder::{Batching, EncoderSpec};
 use crate::error::Result;
 use crate::runtime::call::{Call, Stop};
+use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::scheduler::batches::RowSource;
 use crate::scheduler::{Pending, Scheduler, block_on};
 use crate::tokens::{Role, Row, RowOptions, TextOrIds, TokenPage};
+
+#[derive(Clone, Debug)]
+pub struct Embeddings {
+    /// Concatenated in the order of the texts.
+    pub vectors: Vec<f32>,
+    /// Token ids encoded, special tokens and prompts included.
+    pub tokens: usize,
+    /// The number of texts longer than the model's limit.
+    pub truncated: usize,
+}
 
 /// Tokenized texts whose vectors are encoded in parts.
 pub struct StreamedEmbedding {
@@ -29,6 +41,26 @@ pub struct StreamedEmbedding {
 }
 
 impl Engine {
+    /// Encodes texts, as a future that a driver runs (see `drivers`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`](crate::error::ErrorKind::InvalidText) for a text over
+    /// [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES); errors of the encoder and of [`Call::check`].
+    pub async fn embed<Text: AsRef<str>>(&self, texts: &[Text], role: Role, call: &Call<'_>) -> Result<Embeddings> {
+        let scheduler = self.scheduler()?;
+        let call = &call.with_shutdown(&self.shutdown);
+        let began = Instant::now();
+        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        let (rows, truncated) = self.rows_of_texts(&texts, role, call)?;
+        self.profiler.record_call(Stage::Tokenize, began);
+        let tokens = token_count(&rows);
+        call.check_tokens(tokens)?;
+        let began = Instant::now();
+        let vectors = scheduler.submit(rows, call)?.await?;
+        self.profiler.record_call(Stage::Wait, began);
+        Ok(Embeddings { vectors, tokens, truncated })
+    }
+
     /// Tokenizes texts and splits them into parts. Encoding starts with [`StreamedEmbedding::next`].
     pub fn embed_streamed(&self, texts: &[&str], role: Role, call: &Call) -> Result<StreamedEmbedding> {
         let scheduler = self.scheduler()?;
@@ -56,7 +88,8 @@ impl Engine {
         &self,
         texts: &[&str],
         role: Role,
-        (max_tokens, total_tokens): (usize, usize),
+        max_tokens: usize,
+        total_tokens: usize,
         call: &Call,
     ) -> Result<Vec<Vec<Vec<i32>>>> {
         let sources: Vec<TextOrIds> = texts.iter().map(|text| TextOrIds::Text(text)).collect();
@@ -108,7 +141,7 @@ impl Engine {
     }
 
     /// Tokenizes texts. Returns their rows, and the number of texts longer than the model's limit.
-    pub(super) fn rows_of_texts(&self, texts: &[&str], role: Role, call: &Call) -> Result<(Vec<RowSource>, usize)> {
+    fn rows_of_texts(&self, texts: &[&str], role: Role, call: &Call) -> Result<(Vec<RowSource>, usize)> {
         texts.iter().try_for_each(|text| check_length(text))?;
         let bytes = texts.iter().map(|text| text.len()).sum();
         let check = call.checker();
@@ -169,6 +202,10 @@ impl Drop for StreamedEmbedding {
             self.stop.stop();
         }
     }
+}
+
+pub(super) fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {
+    (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }).collect()
 }
 
 /// Splits rows into parts. Each fills all devices up to their depth.

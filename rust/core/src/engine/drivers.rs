@@ -1,16 +1,46 @@
-//! A call's future that its host polls: a request of [`Steps`](super::Steps), or a [`Hosted`](super::Hosted) call.
+//! Drivers of a call's future, such as [`Engine::highlights`]: the caller's thread ([`Engine::wait`]), a task thread
+//! ([`Engine::spawn`]), or a host, for its [`Steps`](super::Steps) or a [`Hosted`](super::Hosted) call.
+//!
+//! Stop a call before its future is dropped, or devices encode its rows for nothing.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::Answers;
-use crate::error::Result;
+use super::{Answers, Engine};
+use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
 use crate::runtime::sync::{AtomicBool, Ordering};
+use crate::runtime::tasks::Task;
+use crate::scheduler::block_on;
 
-/// Dropping it stops the call, so that its rows on devices are discarded.
+impl Engine {
+    /// Runs a future of this engine on this thread, which waits for vectors, or encodes with
+    /// [`Engine::driven_by_callers`].
+    ///
+    /// # Errors
+    /// Those of the future; [`ErrorKind::Closed`], [`ErrorKind::Forked`], and errors of [`Call::check`].
+    pub fn wait<T>(&self, call: &Call, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let scheduler = self.scheduler()?;
+        block_on(future, &scheduler, call)
+    }
+
+    /// Runs a future on the engine's task threads. It ends when the [`Task`] is dropped or the engine closes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] with [`Engine::driven_by_callers`].
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
+        self.check_process()?;
+        if self.is_driven_by_callers {
+            let message = "threads=\"caller\" starts no threads, which asynchronous calls need; allow at least one";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.tasks.spawn(future)
+    }
+}
+
+/// A call that its host polls. Dropping it stops the call, so that its rows on devices are discarded.
 pub(super) struct DrivenCall {
     call: Arc<Call<'static>>,
     flag: Arc<WakeFlag>,
