@@ -7,9 +7,6 @@ The table also has the cores that were used, voluntary and involuntary switches 
 slowest hundredth of the answers against the share that each sequence has: as many requests as there are sequences, over the
 throughput.
 
-As `callers`, pullquote has no threads (`threads="caller"`): each of the host's threads computes while it waits, so two of them
-use two cores.
-
 A round has at least 256 pages and two for each sequence; smaller numbers get every second, fourth, … of the same pages.
 
 Then a CPU device of 1 to 128 workers on this machine's cores, with 64 sequences: the cost of locks and switches if
@@ -34,7 +31,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal
 
 # The modules in this directory are the package `bench`, for mypy too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -52,12 +48,8 @@ WORKERS = (1, 2, 4, 8, 16, 32, 64, 128)
 PAGE_CHARACTERS = 1_000
 MOST_PAGES = 1024
 WORKERS_SEQUENCES = 64
-# One core, both, and more callers than cores.
-CALLERS = (1, 2, 64)
-LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "callers": CALLERS, "workers": WORKERS}
+LEVELS = {"threads": SEQUENCES, "steps": SEQUENCES, "workers": WORKERS}
 LEAST = 0.97
-# Two callers to one, on two cores: threads of a process share caches, memory and the GIL.
-LEAST_OF_TWO = 1.7
 # The slowest hundredth, in shares of the time: the last request of a round waits for all others.
 MOST_SHARES = 2.0
 # Tokens for a second of a core: spinning threads use cores and encode nothing.
@@ -184,9 +176,6 @@ def goals(rounds: list[Round]) -> list[Goal]:
             if made.kind == kind:
                 levels.setdefault(made.workers or made.sequences, []).append(made)
         most = max(levels)
-        if kind == "callers":
-            two, one = (median(made.throughput for made in levels[count]) for count in (2, 1))
-            reached.append(Goal("callers: throughput of two to that of one", two / one, least=LEAST_OF_TWO))
         name = f"{kind}: {most}{'' if kind == 'workers' else ' sequences'}"
         speed = {level: median(made.throughput for made in of) for level, of in levels.items()}
         work = {level: median(made.tokens / made.cpu_seconds for made in of) for level, of in levels.items()}
@@ -221,8 +210,7 @@ def measure_kind(kind: str, pages: list[str], repeat: int) -> tuple[list[Round],
             if kind == "steps":
                 ask = by_steps(stack.enter_context(pullquote.engine.Engine(devices="cpu", cache_bytes=0)))
             else:
-                threads: int | Literal["caller"] | None = "caller" if kind == "callers" else workers
-                made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=threads)
+                made = pullquote.Highlighter(devices="cpu", cache_bytes=0, threads=workers)
                 ask = by_threads(stack.enter_context(made))
             ask(pages[:8], 2)
             once(ask, WORKERS_SEQUENCES if workers else level, workers)

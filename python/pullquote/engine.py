@@ -64,6 +64,7 @@ class Engine(EngineHandle):
     """
 
     _native: NativeEngine
+    _is_stepped = True
 
     def _make_native(self, config: EngineConfig) -> NativeEngine:
         # Unfinished requests, from whose texts highlights are cut.

@@ -17,6 +17,7 @@ from pullquote._models.engine_config import EngineConfig
 from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
 from pullquote._request.signatures import configured_by
+from pullquote.errors import InvalidArgumentError
 
 __all__ = ["EngineHandle", "EngineStatus", "Prompts"]
 
@@ -103,10 +104,15 @@ class EngineHandle(EngineStatus, ABC):
     _is_closed = False
     # Whether the encoder does the normalization at the model's end.
     _normalizes = True
+    # Whether the host's steps do all work, so that it needs no threads.
+    _is_stepped = False
 
     @configured_by(EngineConfig)
     def __init__(self, config: EngineConfig) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
+        if config.threads == "caller" and not self._is_stepped:
+            message = 'threads="caller" is for pullquote.engine.Engine, which encodes in its steps; use that, or threads=1'
+            raise InvalidArgumentError(message)
         loaded, name = config.load(normalizes=self._normalizes)
         self._open(loaded, name)
 

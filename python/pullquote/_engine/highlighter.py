@@ -79,8 +79,8 @@ class Highlighter(EngineHandle):
       int8 is for CPUs only, and the fastest there. Cosine of its vectors with float32's over 3,027 windows: at least 0.995
       (bfloat16: 0.9998).
     - `threads`: maximum threads for text, and as many for a CPU device. `None` is one for each core that this process may use (by
-      affinity and control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` starts no threads: calling threads encode
-      while they wait, so calls use as many cores as the host has threads in calls. One of them at a time calls a Python encoder.
+      affinity and control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` is for `pullquote.engine.Engine`: it starts
+      no threads, and encodes in its steps.
     - `cores`: numbers of the cores that these threads run on; `None` inherits the caller's affinity.
     - `cache_bytes`: maximum bytes of the cache. It holds parsed pages and their vectors, so that another query on them encodes
       only itself, and vectors of queries. It evicts what was used least recently. 0 disables it.
@@ -95,8 +95,7 @@ class Highlighter(EngineHandle):
     - `max_batch_tokens`, `max_batch_size`: maximum tokens and texts of a batch. `None` is the device's default, and 64 texts for
       a custom encoder. `batch_timeout`: seconds that texts wait for others when they do not fill a batch. With 0, the
       default, batches grow only while the devices are busy.
-    - `depth`: batches in flight on each device. `None` is 2 on CUDA, one more than its threads on a CPU, and with
-      ``threads="caller"`` the number of waiting callers, at most one for each core.
+    - `depth`: batches in flight on each device. `None` is 2 on CUDA, and one more than its threads on a CPU.
     - `device_timeout`: seconds without a finished batch after which other devices take over a device's batches. It gets new ones
       after it has finished those. `None` is 10. A single device has no timeout.
     - `cuda_graphs`: ``"auto"`` records the kernels of frequent shapes of batches on CUDA devices and queues each batch's by one

@@ -143,11 +143,13 @@ def load_encoder(
     truncate_dim: int | None = None,
     normalizes: bool = True,
     cuda_graphs: bool = False,
+    profile: bool = False,
 ) -> object:
     """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
     ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Without `normalizes`, the
-    vectors are those before the normalization at the model's end. `cuda_graphs` is for CUDA devices.
+    vectors are those before the normalization at the model's end. `cuda_graphs` and `profile` are for CUDA
+    devices.
 
     Returns an encoder for `_native`.
 
@@ -165,6 +167,7 @@ def load_encoder(
             truncate_dim=truncate_dim,
             normalizes=normalizes,
             cuda_graphs=cuda_graphs,
+            synchronizes=profile,
         )
     return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes)
 

@@ -132,6 +132,7 @@ class EngineConfig:
                     truncate_dim=self.truncate_dim,
                     normalizes=normalizes,
                     cuda_graphs=self.cuda_graphs == "auto",
+                    profile=self.profile,
                 )
             except InvalidModelError as error:
                 if not is_snapshot(found):
@@ -170,14 +171,14 @@ class EngineConfig:
 
 
 def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
-    """The maximum number of threads; 0 means that callers do all work."""
+    """The maximum number of threads; 0 means that a host's steps do all work."""
     if threads == "caller":
         return 0
     if threads is None:
         return min(_native.available_threads(), MAX_THREADS, len(cores) if cores else MAX_THREADS)
     if isinstance(threads, int) and threads >= 1:
         return threads
-    message = f'threads must be at least 1, "caller", or None for one for each core, not {threads!r}'
+    message = f"threads must be at least 1, or None for one for each core, not {threads!r}"
     raise InvalidArgumentError(message)
 
 

@@ -11,6 +11,7 @@
 
 #![allow(clippy::print_stdout, reason = "the output is the result")]
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{
+    Batch, BatchTimes, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker,
+};
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::Result;
@@ -45,22 +48,24 @@ struct Counters {
     slept: AtomicU64,
 }
 
-/// Rows of a batch, and values returned for each.
-#[derive(Clone, Copy)]
-struct BatchShape {
-    rows: usize,
-    width: usize,
-}
-
 struct SleepingEncoder {
     spec: EncoderSpec,
     batch_time: Duration,
-    running: Vec<VecDeque<(u64, Instant, BatchShape)>>,
+    running: Vec<VecDeque<SleepingBatch>>,
     /// When each device finishes its last batch.
     ends: Vec<Option<Instant>>,
-    row: Vec<f32>,
+    values: Vec<f32>,
     next: u64,
     counters: Arc<Counters>,
+}
+
+#[derive(Clone)]
+struct SleepingBatch {
+    number: u64,
+    end: Instant,
+    rows: usize,
+    /// Values of all rows.
+    values: usize,
 }
 
 impl Encoder for SleepingEncoder {
@@ -81,27 +86,29 @@ impl Encoder for SleepingEncoder {
         self.ends[device] = Some(end);
         self.next += 1;
         let width = if batch.queries.is_empty() { DIMENSION } else { batch.queries.len() / DIMENSION };
-        self.running[device].push_back((self.next, end, BatchShape { rows: batch.lengths.len(), width }));
-        Ok(Ticket(self.next))
+        let (number, rows) = (self.next, batch.lengths.len());
+        self.values.resize(self.values.len().max(rows * width), 0.05);
+        self.running[device].push_back(SleepingBatch { number, end, rows, values: rows * width });
+        Ok(Ticket { device, number })
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
         let now = Instant::now();
-        self.running.iter().flatten().any(|(number, end, _)| *number == ticket.0 && now >= *end)
+        self.running[ticket.device].iter().any(|batch| batch.number == ticket.number && now >= batch.end)
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        for batches in &mut self.running {
-            let Some(index) = batches.iter().position(|(number, ..)| *number == ticket.0) else { continue };
-            let Some((_, end, BatchShape { rows, width })) = batches.remove(index) else { continue };
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        let batches = &mut self.running[ticket.device];
+        let found = batches.iter().position(|batch| batch.number == ticket.number);
+        if let Some(SleepingBatch { end, rows, values, .. }) = found.and_then(|index| batches.remove(index)) {
             let remaining = end.saturating_duration_since(Instant::now());
             std::thread::sleep(remaining);
             self.counters.slept.fetch_add(BatchTimes::of(remaining), Ordering::Relaxed);
-            (0..rows).for_each(|index| row(index, &self.row[..width]));
+            receive(Cow::Borrowed(&self.values[..values]));
             self.counters.batches.fetch_add(1, Ordering::Relaxed);
             self.counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(Collected::default())
     }
 }
 
@@ -140,23 +147,15 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let counters = Arc::new(Counters::default());
     let model = Model::read(model)?;
     let device = |index| DeviceSpec::new(format!("sleeping:{index}"), 2, BATCH_TOKENS);
-    let spec = EncoderSpec {
-        dimension: DIMENSION,
-        max_tokens: model.max_tokens,
-        vocabulary: model.vocabulary.unwrap_or(usize::MAX),
-        dtype: "float32".to_owned(),
-        devices: (0..devices).map(device).collect(),
-        notifies: false,
-        needs_polling: true,
-        scores: wanted == "scores",
-        backend: "test".to_owned(),
-    };
+    let (vocabulary, specs) = (model.vocabulary.unwrap_or(usize::MAX), (0..devices).map(device).collect());
+    let mut spec = EncoderSpec::new("test", DIMENSION, model.max_tokens, vocabulary, specs);
+    spec.capabilities = Capabilities { cosines: wanted == "scores", ..Capabilities::default() };
     let encoder = SleepingEncoder {
         spec,
         batch_time: Duration::from_millis(milliseconds),
         running: vec![VecDeque::new(); devices],
         ends: vec![None; devices],
-        row: vec![0.05; DIMENSION],
+        values: Vec::new(),
         next: 0,
         counters: Arc::clone(&counters),
     };

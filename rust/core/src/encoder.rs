@@ -1,10 +1,8 @@
 //! The encoder trait: token ids in, vectors out.
 //!
 //! One thread, the scheduler's, calls an encoder: it submits batches to the devices one after another, and collects
-//! them in a second pass. `submit` never waits. A row's values depend on that row's ids alone, up to rounding. An
-//! encoder without threads may offer a [`BatchRunner`], with which several waiting callers compute batches at the same
-//! time. One that keeps the vectors of tokens may offer a [`TokenEncoder`]. [`crate::encoder::abi`] is the same
-//! interface as a table of C functions, without the `TokenEncoder`.
+//! them in a second pass. `submit` never waits. A batch says what is computed of it ([`Output`]). A row's values depend
+//! on that row's ids alone, up to rounding. [`crate::encoder::abi`] is the same interface as a table of C functions.
 
 pub mod abi;
 pub mod cosine;
@@ -15,6 +13,7 @@ pub mod embedding_dtype;
 pub mod hub_cache;
 pub mod model;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,23 +34,31 @@ pub struct EncoderSpec {
     pub dtype: String,
     /// In the order of submission; never empty.
     pub devices: Vec<DeviceSpec>,
-    /// Whether the encoder calls the waker for each finished batch, unless a [`BatchRunner`] computed it.
-    pub notifies: bool,
-    /// Whether batches finish by themselves but without a notification, as on GPUs: the scheduler polls them. Without
-    /// `notifies` and this, the scheduler waits in `collect`.
-    #[serde(default)]
-    pub needs_polling: bool,
-    /// Whether devices compute cosines with the batch's queries (see [`Batch::queries`]).
-    #[serde(default)]
-    pub scores: bool,
     /// The instruction set, or a library and its version.
     #[serde(default)]
     pub backend: String,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+}
+
+/// What an encoder does beyond vectors of rows, and how the scheduler learns that a batch is finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    /// Whether the encoder calls the waker for each finished batch. Otherwise, as with GPUs, the scheduler polls
+    /// [`Encoder::is_finished`].
+    pub notifies: bool,
+    /// Whether devices compute [`Output::Cosines`].
+    pub cosines: bool,
+    /// Values in the vector of a token, if devices compute [`Output::TokenVectors`].
+    pub token_width: Option<usize>,
+    /// Whether [`Encoder::collect`] gives its memory away. The rows of a batch then keep their jobs' order instead of
+    /// being sorted by length, so that the memory can become a job's without a copy.
+    pub owned_rows: bool,
 }
 
 impl EncoderSpec {
-    /// The spec of an encoder that computes in float32, calls the waker for each batch, and leaves cosines to the
-    /// scheduler.
+    /// The spec of an encoder that computes vectors of rows in float32, and calls the waker for each batch.
     pub fn new(
         backend: &str,
         dimension: usize,
@@ -65,24 +72,37 @@ impl EncoderSpec {
             vocabulary,
             dtype: "float32".to_owned(),
             devices,
-            notifies: true,
-            needs_polling: false,
-            scores: false,
             backend: backend.to_owned(),
+            capabilities: Capabilities { notifies: true, ..Capabilities::default() },
         }
     }
 
-    /// Whether batches finish although no thread collects them.
-    pub(crate) const fn computes_alone(&self) -> bool {
-        self.notifies || self.needs_polling
+    /// Values that a batch returns for a row of this number of tokens.
+    pub(crate) fn row_values(&self, output: Output, tokens: usize, queries: usize) -> usize {
+        match output {
+            Output::Vectors => self.dimension,
+            Output::Cosines => queries,
+            Output::TokenVectors => tokens * self.capabilities.token_width.unwrap_or(0),
+        }
     }
 
     /// Checks a batch once, so that no later code can index outside a table.
     ///
     /// # Errors
-    /// [`ErrorKind::Encoder`], naming the row or id that this encoder cannot take.
+    /// [`ErrorKind::Encoder`], naming the row or id that this encoder cannot take; [`ErrorKind::Internal`] for an output
+    /// that its [`Capabilities`] lack.
     pub fn check(&self, batch: &Batch) -> Result<()> {
         let failed = |message: String| Err(Error::new(ErrorKind::Encoder, message));
+        let is_capable = match batch.output {
+            Output::Vectors => true,
+            Output::Cosines => self.capabilities.cosines,
+            Output::TokenVectors => self.capabilities.token_width.is_some(),
+        };
+        if !is_capable || batch.queries.is_empty() == (batch.output == Output::Cosines) {
+            let (output, queries) = (batch.output, batch.queries.len());
+            let message = format!("this encoder computes no {output:?} with {queries} values of queries");
+            return Err(Error::new(ErrorKind::Internal, message));
+        }
         let longest = self.max_tokens;
         if batch.lengths.is_empty() {
             return failed("the batch has no rows".to_owned());
@@ -196,31 +216,70 @@ impl Batching {
     }
 }
 
+/// What an encoder computes of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Output {
+    /// A vector for each row: `[rows, dimension]`.
+    #[default]
+    Vectors,
+    /// Each row's cosine with each of the batch's queries: `[rows, queries]`. A vector that is not finite gives NaN.
+    Cosines,
+    /// A vector for each token, before pooling and the modules after it: `[tokens, token_width]`.
+    TokenVectors,
+}
+
+impl Output {
+    /// The output with this number in a C table; `None` if a newer version has added it.
+    pub fn from_code(code: u32) -> Option<Self> {
+        [Self::Vectors, Self::Cosines, Self::TokenVectors].into_iter().find(|output| *output as u32 == code)
+    }
+}
+
 /// The token ids of several rows, concatenated without padding.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
+    pub output: Output,
     /// Special tokens included; as many as `lengths` add up to.
     pub ids: Vec<i32>,
     /// The number of ids of each row; never 0.
     pub lengths: Vec<u32>,
-    /// Concatenated vectors of unit length, or zero. If there are any, the device returns each row's cosine with every
-    /// query instead of its vector; a vector that is not finite gives NaN. Empty for encoders without
-    /// [`EncoderSpec::scores`].
+    /// For [`Output::Cosines`]: concatenated vectors of unit length, or zero.
     pub queries: Vec<f32>,
 }
 
 impl Batch {
-    /// A batch without queries.
+    /// A batch of which vectors are computed.
     pub const fn new(ids: Vec<i32>, lengths: Vec<u32>) -> Self {
-        Self { ids, lengths, queries: Vec::new() }
+        Self { output: Output::Vectors, ids, lengths, queries: Vec::new() }
+    }
+
+    /// Replaces this batch with a copy, in the memory it has.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.output = other.output;
+        self.ids.clone_from(&other.ids);
+        self.lengths.clone_from(&other.lengths);
+        self.queries.clone_from(&other.queries);
     }
 }
 
 /// Identifies a submitted batch until its `collect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u64);
+pub struct Ticket {
+    pub device: usize,
+    /// Unique among the device's batches.
+    pub number: u64,
+}
 
-/// What a device has done with CUDA graphs.
+/// What is known of a collected batch and its device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Zero where the encoder measures nothing.
+    pub times: BatchTimes,
+    pub graphs: GraphState,
+}
+
+/// What a device has done with CUDA graphs; nothing where it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphState {
     /// Batches whose kernels were queued as one graph.
@@ -232,37 +291,15 @@ pub struct GraphState {
 /// An encoder calls it from any of its threads when a batch is finished.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// Computes one submitted batch that no thread has started, on the calling thread; returns false if there is none. The
-/// batch is finished when this returns, without a call of the waker; `collect` returns its error.
-///
-/// May be called from any thread, from several at once, and after the encoder was dropped; results are then discarded.
-/// Restores the thread's settings.
-pub type BatchRunner = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Appends the vectors of all ids of a batch, in their order: float32 `[ids, width]`. Fails as [`Encoder::submit`] and
-/// [`Encoder::collect`] do.
-///
-/// Computes on the calling thread. May be called from any thread, and from several at once; after the encoder was
-/// dropped it fails with [`ErrorKind::Closed`].
-pub type EncodeTokens = Arc<dyn Fn(&Batch, &mut Vec<f32>) -> Result<()> + Send + Sync>;
-
-/// Computes the vectors of tokens, before pooling and the modules after it.
-#[derive(Clone)]
-pub struct TokenEncoder {
-    /// Values in a token's vector.
-    pub width: usize,
-    pub encode: EncodeTokens,
-}
-
-/// Calls `row` for each row of concatenated vectors, as [`Encoder::collect`] must.
-pub fn for_each_row(vectors: &[f32], dimension: usize, row: &mut dyn FnMut(usize, &[f32])) {
-    vectors.chunks_exact(dimension).enumerate().for_each(|(index, values)| row(index, values));
-}
-
 /// Turns batches of token ids into vectors on one or more devices.
 pub trait Encoder: Send {
     /// Never changes.
     fn spec(&self) -> &EncoderSpec;
+
+    /// Never changes.
+    fn capabilities(&self) -> Capabilities {
+        self.spec().capabilities
+    }
 
     /// Called once, before the first `submit`.
     fn set_waker(&mut self, waker: Waker);
@@ -274,57 +311,17 @@ pub trait Encoder: Send {
     /// [`Encoder::collect`].
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket>;
 
-    /// Whether `collect` would return without waiting for the device.
+    /// Whether `collect` need not wait for the device. An encoder without threads computes in `collect`, so all of its
+    /// batches are finished.
     fn is_finished(&mut self, ticket: Ticket) -> bool;
 
-    /// Waits for a batch and calls `row(index, values)` once for each row, in the order of submission. `values` is a
-    /// vector, or one cosine for each of the batch's queries.
+    /// Waits for a batch and calls `receive` once with all its values, row by row in the order of submission. They may
+    /// be infinite or NaN; the scheduler checks them. [`Cow::Owned`] gives their memory away.
     ///
     /// # Errors
-    /// If the batch failed; `row` was not called then. The scheduler retries [`ErrorKind::OutOfMemory`] in smaller
+    /// If the batch failed; `receive` was not called then. The scheduler retries [`ErrorKind::OutOfMemory`] in smaller
     /// batches, [`ErrorKind::Device`] on all other devices, and any other kind on one of them.
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()>;
-
-    /// Whether [`Encoder::collect_owned`] is cheaper than [`Encoder::collect`]. The rows of a batch then keep their
-    /// jobs' order instead of being sorted by length.
-    fn returns_owned_rows(&self) -> bool {
-        false
-    }
-
-    /// As [`Encoder::collect`], but returns the encoder's own memory with the concatenated rows.
-    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
-        let mut vectors = Vec::new();
-        self.collect(ticket, &mut |_, values| vectors.extend_from_slice(values))?;
-        Ok(vectors)
-    }
-
-    /// With `synchronizes`, devices wait at the end of each stage so that [`Encoder::times`] can separate them. Called
-    /// at most once, before the first `submit`.
-    fn profile(&mut self, synchronizes: bool) {
-        let _ = synchronizes;
-    }
-
-    /// The times of the batch that was collected last; `None` if they are unknown.
-    fn times(&mut self) -> Option<BatchTimes> {
-        None
-    }
-
-    /// What a device has done with CUDA graphs; nothing where it has none.
-    fn graphs(&mut self, device: usize) -> GraphState {
-        let _ = device;
-        GraphState::default()
-    }
-
-    /// Requested once, after [`Encoder::set_waker`]. `None` if the encoder has threads of its own, or computes in
-    /// `collect`.
-    fn batch_runner(&self) -> Option<BatchRunner> {
-        None
-    }
-
-    /// Requested once, before [`Encoder::set_waker`]. `None` if the encoder has only one vector for each row.
-    fn token_encoder(&self) -> Option<TokenEncoder> {
-        None
-    }
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected>;
 }
 
 #[cfg(test)]

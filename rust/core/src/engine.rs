@@ -60,7 +60,6 @@ use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
 use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
-use token_vectors::TokenVectors;
 
 /// A model, its devices, and the scheduler that owns them.
 pub struct Engine {
@@ -78,10 +77,8 @@ pub struct Engine {
     device_stats: Arc<DeviceStats>,
     profiler: Arc<Profiler>,
     cores: CpuAffinity,
-    /// Whether waiting callers run the scheduler, instead of a thread.
-    is_driven_by_callers: bool,
-    /// `None` if the encoder has only one vector for each text.
-    token_vectors: Option<TokenVectors>,
+    /// Whether a host's steps run the scheduler, instead of a thread.
+    is_stepped: bool,
     scheduler: RwLock<SchedulerState>,
     /// Triggered by `close`; ends every call, wherever it waits.
     shutdown: ShutdownToken,
@@ -106,7 +103,6 @@ impl Engine {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
-        let token_vectors = encoder.token_encoder().map(|encoder| TokenVectors::new(encoder, &spec));
         let scheduler = RwLock::new(SchedulerState::Idle(Mutex::new(Some(encoder))));
         let (pool, cache) = (TextPool::new(threads), Cache::new(cache_bytes));
         let tasks = Tasks::new(pool.threads(), CpuAffinity::default());
@@ -124,8 +120,7 @@ impl Engine {
             cache,
             batching,
             cores,
-            is_driven_by_callers: false,
-            token_vectors,
+            is_stepped: false,
             scheduler,
             shutdown: ShutdownToken::default(),
             process: process::id(),
@@ -147,12 +142,6 @@ impl Engine {
         Ok(self)
     }
 
-    /// Times each stage of a batch separately (see [`Profiler::new`]).
-    pub fn with_profiling(mut self, synchronizes: bool) -> Self {
-        self.profiler = Arc::new(Profiler::new(synchronizes));
-        self
-    }
-
     pub fn with_affinity(mut self, cores: &CpuAffinity) -> Self {
         self.pool.set_affinity(cores.clone());
         self.tasks = Tasks::new(self.pool.threads(), cores.clone());
@@ -160,9 +149,9 @@ impl Engine {
         self
     }
 
-    /// Starts no scheduler thread: callers that wait for vectors run the scheduler (`threads="caller"`).
-    pub fn driven_by_callers(mut self) -> Self {
-        self.is_driven_by_callers = true;
+    /// Starts no scheduler thread, for [`Steps`] and [`Hosted`]; other calls fail.
+    pub fn stepped(mut self) -> Self {
+        self.is_stepped = true;
         self
     }
 
@@ -277,8 +266,8 @@ impl Engine {
                 let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
                 let telemetry =
                     Telemetry { device_stats: Arc::clone(&self.device_stats), profiler: Arc::clone(&self.profiler) };
-                let scheduler = Arc::new(if self.is_driven_by_callers {
-                    Scheduler::by_callers(encoder, self.batching, telemetry)
+                let scheduler = Arc::new(if self.is_stepped {
+                    Scheduler::stepped(encoder, self.batching, telemetry)
                 } else {
                     Scheduler::start(encoder, self.batching, telemetry, self.cores.clone())?
                 });

@@ -1,14 +1,13 @@
 //! The scheduler: one thread owns every device and forms batches over all waiting jobs.
 //!
 //! It submits batches to all devices first, then collects finished ones and writes each row into the array that the
-//! caller will own. Without work it sleeps; new jobs, finished batches and `close` wake it. With `threads="caller"` the
-//! callers that wait for vectors run its rounds instead (see `callers`).
+//! caller will own. Without work it sleeps; new jobs, finished batches and `close` wake it. Where a host drives an engine
+//! or a call, its steps run the rounds instead.
 //!
 //! From batch to batch it allocates nothing (`tests/allocations.rs`): batches and their row targets reuse their
 //! buffers. Only a new job allocates.
 
 pub(crate) mod batches;
-mod callers;
 pub(crate) mod device_stats;
 mod devices;
 pub mod fair_queue;
@@ -19,7 +18,7 @@ mod round;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::encoder::{Batching, Encoder};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,9 +27,8 @@ use crate::runtime::call::Call;
 use crate::runtime::profiling::Profiler;
 use crate::runtime::sync::thread::{self, JoinHandle};
 use crate::runtime::sync::{Condvar, Mutex, MutexGuard};
-use crate::scheduler::batches::{BatchQueries, Job, RowSource};
+use crate::scheduler::batches::{Job, RowSource, Wanted};
 use crate::scheduler::device_stats::DeviceStats;
-use callers::{Callers, ParkingSlot};
 use pending::Reply;
 pub(crate) use pending::{Pending, block_on};
 use round::Round;
@@ -53,8 +51,8 @@ pub(crate) struct Telemetry {
 /// Which threads run the scheduler's rounds.
 enum Drive {
     Thread(Option<JoinHandle<()>>),
-    /// The callers that wait for vectors.
-    Callers(Callers),
+    /// The thread that calls [`Scheduler::step`]. `None` after the end.
+    Steps(Mutex<Option<Box<Round>>>),
 }
 
 /// Messages from callers and encoders to the scheduler.
@@ -73,31 +71,26 @@ struct InboxState {
     /// Set by a finished batch or a dropped call; cleared when a round starts.
     woken: bool,
     closed: bool,
-    // The fields below are used only where callers run the rounds.
-    round_running: bool,
-    /// Submitted batches that no caller has started to compute.
-    unclaimed_batches: usize,
-    next_poll: NextPoll,
-    /// Callers that wait for vectors, parked or not.
-    waiting_callers: usize,
-    /// The parked ones, in the order in which they parked. A caller that is woken is removed first.
-    parked: Vec<ParkingSlot>,
-}
-
-/// When a round is due even if no event arrives.
-#[derive(Default)]
-struct NextPoll {
-    deadline: Option<Instant>,
-    /// Whether a parked caller wakes at `deadline`.
-    has_waiter: bool,
 }
 
 impl Scheduler {
-    /// A scheduler without a thread: callers that wait for vectors run its rounds.
-    pub(crate) fn by_callers(encoder: Box<dyn Encoder>, batching: Batching, telemetry: Telemetry) -> Self {
+    /// A scheduler without a thread, whose rounds [`Self::step`] runs.
+    pub(crate) fn stepped(encoder: Box<dyn Encoder>, batching: Batching, telemetry: Telemetry) -> Self {
         let (encoder, inbox) = with_waker(encoder);
         let round = Round::new(encoder, batching, telemetry, Arc::clone(&inbox));
-        Self { inbox, drive: Drive::Callers(Callers::new(round)) }
+        Self { inbox, drive: Drive::Steps(Mutex::new(Some(Box::new(round)))) }
+    }
+
+    /// Waits at most `timeout` for something to do, and runs a round. An encoder without threads computes in it.
+    pub(crate) fn step(&self, timeout: Duration) {
+        let Drive::Steps(round) = &self.drive else { return };
+        let mut round = lock(round);
+        // A round that ends or panics is dropped, which replies to all callers.
+        if let Some(mut open) = round.take()
+            && open.once(timeout)
+        {
+            *round = Some(open);
+        }
     }
 
     /// Starts the thread, which owns the encoder from now on.
@@ -122,21 +115,16 @@ impl Scheduler {
 
     /// Queues rows. Their vectors come in one allocation, in the order of `rows`.
     pub(crate) fn submit(&self, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
-        self.submit_with_queries(rows, None, call)
+        self.submit_for(Wanted::Vector, rows, call)
     }
 
-    /// As [`Self::submit`]. With queries, each row returns its cosine with every query instead of its vector.
-    pub(crate) fn submit_with_queries(
-        &self,
-        rows: Vec<RowSource>,
-        queries: Option<Arc<BatchQueries>>,
-        call: &Call,
-    ) -> Result<Pending> {
+    /// As [`Self::submit`], for other values than vectors.
+    pub(crate) fn submit_for(&self, wanted: Wanted, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
         let reply = Reply::default();
         let job = Job {
             rows,
-            queries,
-            vectors: Vec::new(),
+            wanted,
+            values: Vec::new(),
             stop: call.stop().clone(),
             deadline: call.deadline(),
             priority: call.priority(),
@@ -144,9 +132,9 @@ impl Scheduler {
             reply: reply.clone(),
         };
         let mut state = self.inbox.lock();
-        // With callers as the scheduler, waiting here would block the rounds that make space. Hosts limit their
-        // requests instead.
-        while state.unfinished >= MAX_WAITING_JOBS && !state.closed && !self.is_driven_by_callers() {
+        // Where steps run the rounds, waiting here would block those that make space. Hosts limit their requests
+        // instead.
+        while state.unfinished >= MAX_WAITING_JOBS && !state.closed && !self.is_stepped() {
             state = wait(&self.inbox.changed, state, call.poll_interval());
             call.check()?;
         }
@@ -155,26 +143,23 @@ impl Scheduler {
         }
         state.unfinished += 1;
         state.arrived.push_back(job);
-        state.wake_for_work();
         drop(state);
         self.inbox.changed.notify_all();
         Ok(Pending::new(reply, Arc::clone(&self.inbox)))
     }
 
-    /// Whether callers must call [`WaitingCaller::drive`](callers::WaitingCaller::drive) to make progress.
-    pub(crate) const fn is_driven_by_callers(&self) -> bool {
-        matches!(self.drive, Drive::Callers(_))
-    }
-
-    fn inbox_for_callers(&self) -> Option<Arc<Inbox>> {
-        self.is_driven_by_callers().then(|| Arc::clone(&self.inbox))
+    const fn is_stepped(&self) -> bool {
+        matches!(self.drive, Drive::Steps(_))
     }
 
     /// Ends every unfinished job and, after its current round, the thread.
     pub(crate) fn close(&self) {
         self.inbox.close();
-        if let Drive::Callers(callers) = &self.drive {
-            callers.close();
+        // A step that runs sees that the inbox is closed.
+        if let Drive::Steps(round) = &self.drive
+            && let Ok(mut round) = round.try_lock()
+        {
+            *round = None;
         }
     }
 }
@@ -208,7 +193,6 @@ impl Inbox {
     fn wake(&self) {
         let mut state = self.lock();
         state.woken = true;
-        state.wake_for_work();
         drop(state);
         self.changed.notify_all();
     }
@@ -217,7 +201,6 @@ impl Inbox {
     fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.wake_all();
         drop(state);
         self.changed.notify_all();
     }

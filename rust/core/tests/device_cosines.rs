@@ -21,8 +21,8 @@ fn engine(encoder: FakeEncoder, cache_bytes: usize) -> (Engine, QueryCounts) {
     (Engine::new(&model, Box::new(encoder), Some(2), cache_bytes).unwrap(), counts)
 }
 
-fn engine_with_scores(cache_bytes: usize) -> (Engine, QueryCounts) {
-    engine(FakeEncoder::new(3, true, Poison::default()).with_scores(), cache_bytes)
+fn engine_with_cosines(cache_bytes: usize) -> (Engine, QueryCounts) {
+    engine(FakeEncoder::new(3, true, Poison::default()).with_cosines(), cache_bytes)
 }
 
 fn full_effort() -> Question {
@@ -58,7 +58,7 @@ fn cosines_of_devices_give_the_answers_of_vectors() {
         (vec!["the moon", "bread"], Pairing::Each),
     ] {
         let pages = pages(if pairing == Pairing::Each { 2 } else { 40 });
-        let (engine, counts) = engine_with_scores(0);
+        let (engine, counts) = engine_with_cosines(0);
         let actual = highlight(&engine, &queries, &pages, pairing).unwrap();
         assert_same(&actual, &highlight(&plain, &queries, &pages, pairing).unwrap());
         let counts = counts.lock().unwrap();
@@ -71,14 +71,14 @@ fn cosines_of_devices_give_the_answers_of_vectors() {
 #[test]
 fn vectors_return_for_the_cache_and_with_many_queries() {
     let all = pages(20);
-    let (cached, counts) = engine_with_scores(1 << 24);
+    let (cached, counts) = engine_with_cosines(1 << 24);
     highlight(&cached, &["Where is the cat?"], &all, Pairing::All).unwrap();
     assert_eq!(counts.lock().unwrap().iter().sum::<usize>(), 0, "the cache needs vectors");
     // One page may fill a quarter of the cache. Devices compute the cosines of pages that are larger.
-    let (small, counts) = engine_with_scores(1000);
+    let (small, counts) = engine_with_cosines(1000);
     highlight(&small, &["Where is the cat?"], &all, Pairing::All).unwrap();
     assert!(counts.lock().unwrap().iter().any(|count| *count > 0));
-    let (many, counts) = engine_with_scores(0);
+    let (many, counts) = engine_with_cosines(0);
     highlight(&many, &["cat", "moon", "bread"], &all, Pairing::All).unwrap();
     assert_eq!(counts.lock().unwrap().iter().sum::<usize>(), 0, "three queries are too many for 16 dimensions");
 }
@@ -86,7 +86,7 @@ fn vectors_return_for_the_cache_and_with_many_queries() {
 #[test]
 fn jobs_with_and_without_queries_share_batches() {
     let (plain, _) = engine(FakeEncoder::new(1, true, Poison::default()), 0);
-    let (engine, counts) = engine_with_scores(0);
+    let (engine, counts) = engine_with_cosines(0);
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
     std::thread::scope(|scope| {
@@ -117,7 +117,7 @@ fn a_nan_cosine_fails_its_caller_alone() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let percent = Tokens::read(&model).unwrap().text("%", Role::Query).unwrap().0[1];
     let poison = Poison { nan: Some(percent), ..Poison::default() };
-    let (engine, _) = engine(FakeEncoder::new(2, true, poison).with_scores(), 0);
+    let (engine, _) = engine(FakeEncoder::new(2, true, poison).with_cosines(), 0);
     std::thread::scope(|scope| {
         for n in 0..20 {
             let engine = &engine;

@@ -1,19 +1,20 @@
 //! Devices that are slow, fail, stall or run out of memory: every caller gets its answer, and the states show the
 //! fault.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use pullquote_core::encoder::{Batch, Batching, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
-use pullquote_core::engine::{DeviceState, Engine};
+use pullquote_core::encoder::{Batch, Batching, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::engine::{DeviceState, Engine, Steps};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::{Role, Tokens};
 
-use crate::common::{DIMENSION, embed, fake_vector, fake_vectors, model, word_piece};
+use crate::common::{DIMENSION, embed, fake_vector, fake_vectors, model, owned_request, question, word_piece};
 
 const BATCH_TOKENS: usize = 64;
 
@@ -31,7 +32,6 @@ struct Script {
     /// Devices that finish nothing for now.
     stalled: Arc<Mutex<Vec<usize>>>,
     notifies: bool,
-    needs_polling: bool,
     /// Device and tokens of every submitted batch.
     log: Arc<Mutex<Vec<(usize, usize)>>>,
     /// The most batches in flight on a device.
@@ -42,7 +42,7 @@ impl Script {
     fn new(delays: &[usize], fault: impl Fn(usize, &Batch) -> Option<ErrorKind> + Send + Sync + 'static) -> Self {
         let (stalled, log, max_in_flight) = (Arc::default(), Arc::default(), Arc::default());
         let (delays, fault) = (delays.to_vec(), Arc::new(fault));
-        Self { delays, fault, fails_early: false, stalled, notifies: true, needs_polling: false, log, max_in_flight }
+        Self { delays, fault, fails_early: false, stalled, notifies: true, log, max_in_flight }
     }
 }
 
@@ -59,11 +59,8 @@ impl ScriptedEncoder {
     fn new(script: &Script) -> Self {
         let device = |index| DeviceSpec::new(format!("fake:{index}"), 2, BATCH_TOKENS);
         let count = script.delays.len();
-        let spec = EncoderSpec {
-            notifies: script.notifies,
-            needs_polling: script.needs_polling,
-            ..EncoderSpec::new("test", DIMENSION, 64, 5000, (0..count).map(device).collect())
-        };
+        let mut spec = EncoderSpec::new("test", DIMENSION, 64, 5000, (0..count).map(device).collect());
+        spec.capabilities.notifies = script.notifies;
         let running = (0..count).map(|_| (VecDeque::new(), 0)).collect();
         Self { spec, script: script.clone(), running, waker: None, next: 0 }
     }
@@ -72,9 +69,8 @@ impl ScriptedEncoder {
         Error::new(kind, format!("scripted: {kind:?}"))
     }
 
-    /// Devices that need polling never call the waker.
     fn wake(&self) {
-        if let Some(waker) = self.waker.as_ref().filter(|_| !self.script.needs_polling) {
+        if let Some(waker) = self.waker.as_ref().filter(|_| self.script.notifies) {
             waker();
         }
     }
@@ -97,16 +93,18 @@ impl Encoder for ScriptedEncoder {
             return Err(Self::fail(kind));
         }
         self.next += 1;
-        self.running[device].0.push_back((Ticket(self.next), batch.clone()));
+        let ticket = Ticket { device, number: self.next };
+        self.running[device].0.push_back((ticket, batch.clone()));
         self.script.max_in_flight.fetch_max(self.running[device].0.len(), Ordering::Relaxed);
         self.wake();
-        Ok(Ticket(self.next))
+        Ok(ticket)
     }
 
     fn is_finished(&mut self, ticket: Ticket) -> bool {
-        let is_first =
-            |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.front().is_some_and(|one| one.0 == ticket);
-        let Some(device) = self.running.iter().position(is_first) else { return false };
+        let device = ticket.device;
+        if self.running[device].0.front().is_none_or(|first| first.0 != ticket) {
+            return false;
+        }
         if self.script.stalled.lock().unwrap().contains(&device) {
             return false;
         }
@@ -115,9 +113,8 @@ impl Encoder for ScriptedEncoder {
         self.running[device].1 > self.script.delays[device]
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let has = |(batches, _): &(VecDeque<(Ticket, Batch)>, usize)| batches.iter().any(|one| one.0 == ticket);
-        let device = self.running.iter().position(has).unwrap();
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        let device = ticket.device;
         let index = self.running[device].0.iter().position(|one| one.0 == ticket).unwrap();
         let (_, batch) = self.running[device].0.remove(index).unwrap();
         self.running[device].1 = 0;
@@ -126,8 +123,8 @@ impl Encoder for ScriptedEncoder {
         {
             return Err(Self::fail(kind));
         }
-        for_each_row(&fake_vectors(&batch), DIMENSION, row);
-        Ok(())
+        receive(Cow::Owned(fake_vectors(&batch)));
+        Ok(Collected::default())
     }
 }
 
@@ -234,16 +231,29 @@ const SHORT_TIMEOUT: Batching = Batching {
     device_timeout: Some(Duration::from_millis(20)),
 };
 
-/// Devices that notify and devices that need polling, with a scheduler thread and with callers.
+/// Devices that notify, and devices that are polled.
 fn benches_for_stalls(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
-    [(true, false), (true, true), (false, false), (false, true)].into_iter().map(move |(notifies, by_callers)| {
-        let script = Script { notifies, needs_polling: !notifies, ..Script::new(&vec![0; devices], |_, _| None) };
-        let mut bench = Bench::new(&script, SHORT_TIMEOUT);
-        if by_callers {
-            bench.engine = bench.engine.driven_by_callers();
-        }
+    [true, false].into_iter().map(move |notifies| {
+        let script = Script { notifies, ..Script::new(&vec![0; devices], |_, _| None) };
+        let bench = Bench::new(&script, SHORT_TIMEOUT);
         (script, bench)
     })
+}
+
+#[test]
+fn steps_give_batches_of_a_stalled_device_to_others() {
+    for (script, bench) in benches_for_stalls(3) {
+        script.stalled.lock().unwrap().push(1);
+        let mut steps = Steps::new(Arc::new(bench.engine.stepped()));
+        steps.add("a".to_owned(), owned_request(300), question(), Call::default()).unwrap();
+        let finished = loop {
+            if let Some(finished) = steps.step().unwrap().pop() {
+                break finished;
+            }
+        };
+        assert!(finished.answers.is_ok());
+        assert!(script.log.lock().unwrap().iter().any(|(device, _)| *device == 1), "the stalled device got batches");
+    }
 }
 
 #[test]
@@ -402,7 +412,6 @@ proptest! {
         delays in prop::collection::vec(0_usize..4, 2..5),
         fails_early in any::<bool>(),
         notifies in any::<bool>(),
-        needs_polling in any::<bool>(),
         has_stall in any::<bool>(),
         depth in 1_usize..4,
     ) {
@@ -417,9 +426,8 @@ proptest! {
                 _ => None,
             }
         };
-        let script = Script { fails_early, notifies, needs_polling, ..Script::new(&delays, fault) };
-        // A device that computes in `collect` cannot be seen to stall.
-        let stalled = if has_stall && (notifies || needs_polling) { vec![1] } else { Vec::new() };
+        let script = Script { fails_early, notifies, ..Script::new(&delays, fault) };
+        let stalled = if has_stall { vec![1] } else { Vec::new() };
         script.stalled.lock().unwrap().clone_from(&stalled);
         let bench = Bench::new(&script, Batching { depth: Some(depth), ..SHORT_TIMEOUT });
         std::thread::scope(|scope| {

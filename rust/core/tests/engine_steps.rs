@@ -1,13 +1,19 @@
 //! The engine in steps: the answers of calls, steps of bounded length, and limits on each request.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use pullquote_core::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::{Engine, Finished, Steps};
-use pullquote_core::error::ErrorKind;
+use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::{Call, WorkLimits};
 
-use crate::common::{FakeEncoder, Poison, highlights, model, owned_request, question, word_piece};
+use crate::common::{
+    DIMENSION, FakeEncoder, Poison, fake_vectors, highlights, model, owned_request, question, word_piece,
+};
 
 fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
@@ -15,7 +21,7 @@ fn engine(encoder: FakeEncoder) -> Engine {
 }
 
 fn steps(devices: usize, notifies: bool) -> Steps {
-    Steps::new(Arc::new(engine(FakeEncoder::new(devices, notifies, Poison::default())).driven_by_callers()))
+    Steps::new(Arc::new(engine(FakeEncoder::new(devices, notifies, Poison::default())).stepped()))
 }
 
 fn add(steps: &mut Steps, id: &str, sentences: usize, call: Call<'static>) {
@@ -109,7 +115,7 @@ fn exceeding_a_limit_ends_one_request_and_reports_its_progress() {
 
 #[test]
 fn close_ends_unfinished_requests() {
-    let engine = Arc::new(engine(FakeEncoder::new(1, true, Poison::default())).driven_by_callers());
+    let engine = Arc::new(engine(FakeEncoder::new(1, true, Poison::default())).stepped());
     let mut steps = Steps::new(Arc::clone(&engine));
     add(&mut steps, "a", 100, Call::default());
     steps.step().unwrap();
@@ -121,17 +127,67 @@ fn close_ends_unfinished_requests() {
 }
 
 #[test]
-fn callers_of_an_engine_without_threads_take_turns_as_its_scheduler() {
-    let engine = engine(FakeEncoder::new(2, true, Poison::default())).driven_by_callers();
-    let expected = highlights(&engine, &owned_request(40), &question(), &Call::default()).unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..16 {
-            scope.spawn(|| {
-                for _ in 0..20 {
-                    let answers = highlights(&engine, &owned_request(40), &question(), &Call::default()).unwrap();
-                    assert_eq!(answers.spans, expected.spans);
-                }
-            });
-        }
-    });
+fn calls_outside_steps_are_refused() {
+    let engine = Arc::new(engine(FakeEncoder::new(2, true, Poison::default())).stepped());
+    let refused = highlights(&engine, &owned_request(1), &question(), &Call::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(engine.spawn(async {}).err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+}
+
+/// Computes in `collect`, as an encoder without threads does.
+struct InlineEncoder {
+    spec: EncoderSpec,
+    submitted: HashMap<Ticket, Batch>,
+    next: u64,
+    /// The thread of each computed batch.
+    threads: Arc<Mutex<Vec<ThreadId>>>,
+}
+
+impl Encoder for InlineEncoder {
+    fn spec(&self) -> &EncoderSpec {
+        &self.spec
+    }
+
+    fn set_waker(&mut self, _: Waker) {}
+
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
+        self.next += 1;
+        let ticket = Ticket { device, number: self.next };
+        self.submitted.insert(ticket, batch.clone());
+        Ok(ticket)
+    }
+
+    fn is_finished(&mut self, _: Ticket) -> bool {
+        true
+    }
+
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        self.threads.lock().unwrap().push(std::thread::current().id());
+        receive(Cow::Owned(fake_vectors(&self.submitted.remove(&ticket).unwrap())));
+        Ok(Collected::default())
+    }
+}
+
+#[test]
+fn a_step_computes_at_most_two_batches_on_the_hosts_thread() {
+    let mut spec = EncoderSpec::new("test", DIMENSION, 64, 5000, vec![DeviceSpec::new("inline".to_owned(), 1, 64)]);
+    spec.capabilities.notifies = false;
+    let threads = Arc::default();
+    let encoder = InlineEncoder { spec, submitted: HashMap::new(), next: 0, threads: Arc::clone(&threads) };
+    let (_folder, model) = model(&word_piece(), 64, ("", ""));
+    let engine = Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap().stepped();
+    let mut steps = Steps::new(Arc::new(engine));
+    let sizes = [40, 0, 3, 200, 1, 17];
+    for size in sizes {
+        add(&mut steps, &size.to_string(), size, Call::default());
+    }
+    let mut finished = Vec::new();
+    while steps.unfinished() > 0 {
+        let before = threads.lock().unwrap().len();
+        finished.extend(steps.step().unwrap());
+        assert!(threads.lock().unwrap().len() - before <= 2);
+    }
+    assert!(threads.lock().unwrap().iter().all(|thread| *thread == std::thread::current().id()));
+    assert_eq!(finished.len(), sizes.len());
+    assert!(finished.iter().all(|finished| finished.answers.is_ok()));
 }

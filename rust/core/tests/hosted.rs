@@ -15,7 +15,7 @@ use crate::common::{DIMENSION, FakeEncoder, Poison, fake_vectors, highlights, mo
 fn host_engine(cache_bytes: usize) -> Arc<Engine> {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let encoder = HostEncoder::new("host".to_owned(), DIMENSION, 64, 5000);
-    Arc::new(Engine::new(&model, Box::new(encoder), Some(1), cache_bytes).unwrap().driven_by_callers())
+    Arc::new(Engine::new(&model, Box::new(encoder), Some(1), cache_bytes).unwrap().stepped())
 }
 
 fn ordinary_engine() -> Engine {
@@ -85,7 +85,10 @@ fn wrong_vectors_are_errors_and_the_batch_stays_open() {
     let mut call = Hosted::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
     assert!(call.advance().unwrap().is_none());
     let (ticket, batch) = call.take_batches().remove(0);
-    assert_eq!(call.return_vectors(Ticket(99), fake_vectors(&batch)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        call.return_vectors(Ticket { number: 99, ..ticket }, fake_vectors(&batch)).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
     assert_eq!(call.return_vectors(ticket, vec![0.0; 3]).unwrap_err().kind(), ErrorKind::Encoder);
     call.return_vectors(ticket, fake_vectors(&batch)).unwrap();
     assert_eq!(call.return_vectors(ticket, fake_vectors(&batch)).unwrap_err().kind(), ErrorKind::InvalidArgument);

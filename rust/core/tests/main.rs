@@ -17,7 +17,6 @@ mod owned_rows;
 mod pairs;
 mod streamed_embed;
 mod terms;
-mod threads_caller;
 mod token_vectors;
 mod tokens;
 mod units;

@@ -1,9 +1,10 @@
 //! Encoders that return owned rows: the vectors equal those of `collect`, without a copy.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use pullquote_core::encoder::{Batch, Batching, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{Batch, Batching, Collected, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::{Embeddings, Engine};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
@@ -11,9 +12,10 @@ use pullquote_core::tokens::{Role, Tokens};
 
 use crate::common::{FakeEncoder, Poison, fake_vector, model, word_piece};
 
-/// The fake encoder, returning owned rows, with some values missing if a test says so.
+/// The fake encoder, which gives its memory away if it `owns`, with some values missing if a test says so.
 struct OwningEncoder {
     inner: FakeEncoder,
+    spec: EncoderSpec,
     /// The address of each returned allocation.
     addresses: Arc<Mutex<Vec<usize>>>,
     missing_values: usize,
@@ -21,13 +23,23 @@ struct OwningEncoder {
 
 impl OwningEncoder {
     fn new(notifies: bool, poison: Poison) -> Self {
-        Self { inner: FakeEncoder::new(2, notifies, poison), addresses: Arc::default(), missing_values: 0 }
+        let inner = FakeEncoder::new(2, notifies, poison);
+        let mut spec = inner.spec().clone();
+        spec.capabilities.owned_rows = true;
+        Self { inner, spec, addresses: Arc::default(), missing_values: 0 }
+    }
+
+    /// Copies are collected instead.
+    fn lending(notifies: bool, poison: Poison) -> Self {
+        let mut encoder = Self::new(notifies, poison);
+        encoder.spec.capabilities.owned_rows = false;
+        encoder
     }
 }
 
 impl Encoder for OwningEncoder {
     fn spec(&self) -> &EncoderSpec {
-        self.inner.spec()
+        &self.spec
     }
 
     fn set_waker(&mut self, waker: Waker) {
@@ -42,19 +54,14 @@ impl Encoder for OwningEncoder {
         self.inner.is_finished(ticket)
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        self.inner.collect(ticket, row)
-    }
-
-    fn returns_owned_rows(&self) -> bool {
-        true
-    }
-
-    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
-        let mut vectors = self.inner.collect_owned(ticket)?;
-        vectors.truncate(vectors.len() - self.missing_values);
-        self.addresses.lock().unwrap().push(vectors.as_ptr() as usize);
-        Ok(vectors)
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        let (is_owned, missing) = (self.spec.capabilities.owned_rows, self.missing_values);
+        self.inner.collect(ticket, &mut |values| {
+            let mut values = values.into_owned();
+            values.truncate(values.len() - missing);
+            self.addresses.lock().unwrap().push(values.as_ptr() as usize);
+            receive(if is_owned { Cow::Owned(values) } else { Cow::Borrowed(&values) });
+        })
     }
 }
 
@@ -85,7 +92,7 @@ proptest! {
         notifies: bool,
     ) {
         let owning = engine(OwningEncoder::new(notifies, Poison::default()), tokens);
-        let plain = engine(FakeEncoder::new(2, notifies, Poison::default()), tokens);
+        let plain = engine(OwningEncoder::lending(notifies, Poison::default()), tokens);
         std::thread::scope(|scope| {
             let threads: Vec<_> = calls.iter().map(|rows| scope.spawn(|| embed(&owning, &texts(*rows)).unwrap())).collect();
             for (rows, thread) in calls.iter().zip(threads) {
@@ -115,13 +122,13 @@ fn owned_rows_are_checked_like_others() {
     short.missing_values = 1;
     let error = embed(&engine(short, 1_000_000), &texts(3)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Encoder);
-    assert!(["47 values", "3 rows of 16"].iter().all(|name| error.message().contains(name)), "{error}");
+    assert!(["47 values", "3 rows", "48"].iter().all(|name| error.message().contains(name)), "{error}");
     // The second id of a row of "cat" is that of its first word or letter.
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let cat = Tokens::read(&model).unwrap().text("cat", Role::Passage).unwrap().0[1];
     let poison = Poison { nan: Some(cat), ..Poison::default() };
     let owned = embed(&engine(OwningEncoder::new(true, poison), 1_000_000), &texts(5)).unwrap_err();
-    let plain = embed(&engine(FakeEncoder::new(2, true, poison), 1_000_000), &texts(5)).unwrap_err();
+    let plain = embed(&engine(OwningEncoder::lending(true, poison), 1_000_000), &texts(5)).unwrap_err();
     assert_eq!((owned.kind(), owned.message()), (plain.kind(), plain.message()));
-    assert!(["NaN", "dimension 3"].iter().all(|name| owned.message().contains(name)), "{owned}");
+    assert!(["NaN", "value 3"].iter().all(|name| owned.message().contains(name)), "{owned}");
 }

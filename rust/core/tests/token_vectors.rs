@@ -1,20 +1,17 @@
-//! Vectors of tokens: batches within a device's tokens, turns, and the ends of calls.
+//! Vectors of tokens go through the scheduler: in the order of their rows, next to vectors of rows, with the ends of
+//! calls.
 
-use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use pullquote_core::encoder::{Batch, EncodeTokens, TokenEncoder};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::{Call, Stop, WorkLimits};
-use pullquote_core::tokens::{Role, Row, RowOptions, TextOrIds, TruncationSide};
+use pullquote_core::tokens::{Role, Row, RowOptions, TextOrIds, Tokens, TruncationSide};
 
-use crate::common::{FakeEncoder, Poison, model, word_piece};
+use crate::common::{DIMENSION, FakeEncoder, Poison, TOKEN_WIDTH, embed, fake_vector, model, word_piece};
 
-/// An engine of two devices with one worker each, which compute at most 64 tokens at once.
-fn engine(encode: Option<EncodeTokens>) -> Engine {
-    let mut encoder = FakeEncoder::new(2, true, Poison::default());
-    encoder.token_encoder = encode.map(|encode| TokenEncoder { width: 2, encode });
+/// An engine of two devices, which compute at most 64 tokens at once.
+fn engine(encoder: FakeEncoder) -> Engine {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap()
 }
@@ -26,59 +23,95 @@ fn rows(engine: &Engine, texts: &[&str]) -> Vec<Row> {
 }
 
 #[test]
-fn batches_are_within_a_devices_tokens_and_in_order() {
-    let batches: Arc<Mutex<Vec<Vec<u32>>>> = Arc::default();
-    let seen = Arc::clone(&batches);
-    let engine = engine(Some(Arc::new(move |batch: &Batch, vectors: &mut Vec<f32>| {
-        seen.lock().unwrap().push(batch.lengths.clone());
-        vectors.extend(batch.ids.iter().flat_map(|id| [f32::from(i16::try_from(*id).unwrap()), 1.0]));
-        Ok(())
-    })));
+fn token_vectors_are_in_the_order_of_their_rows() {
+    let encoder = FakeEncoder::new(2, true, Poison::default()).with_token_vectors();
+    let log = encoder.log.clone();
+    let engine = engine(encoder);
     let long = "cat ".repeat(200);
     let rows = rows(&engine, &["cat", "", &long, "cat cat", "cat"]);
-    let lengths: Vec<u32> = rows.iter().map(|row| u32::try_from(row.ids.len()).unwrap()).collect();
-    assert_eq!(lengths[2], 64);
-    let vectors = engine.token_vectors(&rows, &Call::default()).unwrap();
-    let ids = rows.iter().flat_map(|row| &row.ids).map(|id| f32::from(i16::try_from(*id).unwrap()));
-    assert!(vectors.chunks_exact(2).map(|vector| vector[0]).eq(ids));
-    assert_eq!(*batches.lock().unwrap(), [&lengths[..2], &lengths[2..3], &lengths[3..]]);
-    assert_eq!(engine.token_width(), Some(2));
-    assert!(engine.token_vectors(&[], &Call::default()).unwrap().is_empty());
-    let few = Call::default().with_limits(WorkLimits { tokens: Some(9), ..WorkLimits::default() });
-    assert_eq!(engine.token_vectors(&rows, &few).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    let vectors = engine.token_vectors(rows.clone(), &Call::default()).unwrap();
+    let expected = rows.iter().flat_map(|row| {
+        let of_row = fake_vector(&row.ids)[3];
+        row.ids.iter().map(move |id| [f32::from(i16::try_from(*id).unwrap()), of_row])
+    });
+    assert_eq!(vectors, expected.flatten().collect::<Vec<f32>>());
+    let lengths: usize = rows.iter().map(|row| row.ids.len()).sum();
+    let log = log.lock().unwrap();
+    assert!(log.len() > 1 && log.iter().all(|(_, batch)| batch.iter().sum::<u32>() <= 64), "{log:?}");
+    assert_eq!(log.iter().flat_map(|(_, batch)| batch).sum::<u32>() as usize, lengths);
+    assert_eq!(engine.token_width(), Some(TOKEN_WIDTH));
+    assert!(engine.token_vectors(Vec::new(), &Call::default()).unwrap().is_empty());
 }
 
 #[test]
-fn as_many_calls_compute_as_there_are_workers_and_others_wait_until_their_deadline() {
-    let (begun, end) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
-    let barriers = [Arc::clone(&begun), Arc::clone(&end)];
-    let engine = engine(Some(Arc::new(move |_: &Batch, _: &mut Vec<f32>| {
-        for barrier in &barriers {
-            barrier.wait();
-        }
-        Ok(())
-    })));
-    let rows = rows(&engine, &["cat"]);
-    std::thread::scope(|scope| {
-        let calls = [(); 2].map(|()| scope.spawn(|| engine.token_vectors(&rows, &Call::default())));
-        begun.wait();
-        let brief = Call::new(Some(Duration::from_millis(1)), None);
-        assert_eq!(engine.token_vectors(&rows, &brief).unwrap_err().kind(), ErrorKind::DeadlineExceeded);
-        end.wait();
-        assert!(calls.into_iter().all(|call| call.join().unwrap().is_ok()));
-    });
+fn token_vectors_and_vectors_of_rows_are_encoded_at_the_same_time() {
+    for notifies in [true, false] {
+        let engine = engine(FakeEncoder::new(2, notifies, Poison::default()).with_token_vectors());
+        let (_folder, model) = model(&word_piece(), 64, ("", ""));
+        let tokens = Tokens::read(&model).unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..12 {
+                let (engine, tokens) = (&engine, &tokens);
+                scope.spawn(move || {
+                    let texts: Vec<String> = (0..40).map(|row| "cat ".repeat(1 + (row * n) % 9)).collect();
+                    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                    for _ in 0..5 {
+                        if n % 2 == 0 {
+                            let rows = rows(engine, &texts);
+                            let ids: Vec<i32> = rows.iter().flat_map(|row| row.ids.clone()).collect();
+                            let vectors = engine.token_vectors(rows, &Call::default()).unwrap();
+                            let ids = ids.iter().map(|id| f32::from(i16::try_from(*id).unwrap()));
+                            assert!(vectors.chunks_exact(TOKEN_WIDTH).map(|vector| vector[0]).eq(ids));
+                        } else {
+                            let embedded = embed(engine, &texts, Role::Passage, &Call::default()).unwrap();
+                            for (text, vector) in texts.iter().zip(embedded.vectors.chunks_exact(DIMENSION)) {
+                                assert_eq!(vector, fake_vector(&tokens.text(text, Role::Passage).unwrap().0));
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn calls_for_token_vectors_end_as_others() {
+    let engine = engine(FakeEncoder::new(2, true, Poison::default()).with_token_vectors());
+    let rows = rows(&engine, &["cat", "cat cat", "moon"]);
+    let kind = |call: &Call| engine.token_vectors(rows.clone(), call).unwrap_err().kind();
+    let few = WorkLimits { tokens: Some(9), ..WorkLimits::default() };
+    assert_eq!(kind(&Call::default().with_limits(few)), ErrorKind::LimitExceeded);
+    assert_eq!(kind(&Call::new(Some(Duration::from_nanos(1)), None)), ErrorKind::DeadlineExceeded);
     let stop = Stop::default();
     stop.stop();
-    let stopped = engine.token_vectors(&rows, &Call::default().stopped_by(stop)).unwrap_err();
-    assert_eq!(stopped.kind(), ErrorKind::Cancelled);
+    assert_eq!(kind(&Call::default().stopped_by(stop)), ErrorKind::Cancelled);
     engine.close();
-    assert_eq!(engine.token_vectors(&rows, &Call::default()).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(kind(&Call::default()), ErrorKind::Closed);
+}
+
+#[test]
+fn a_token_vector_that_is_not_finite_fails_its_call_alone() {
+    let (_folder, model) = model(&word_piece(), 64, ("", ""));
+    let percent = Tokens::read(&model).unwrap().text("%", Role::Query).unwrap().0[1];
+    let poison = Poison { nan: Some(percent), ..Poison::default() };
+    let engine = engine(FakeEncoder::new(2, true, poison).with_token_vectors());
+    std::thread::scope(|scope| {
+        for n in 0..20 {
+            let engine = &engine;
+            scope.spawn(move || {
+                let text = if n % 4 == 0 { "The % is red." } else { "The cat is red." };
+                let vectors = engine.token_vectors(rows(engine, &[text, "cat"]), &Call::default());
+                assert_eq!(vectors.err().map(|error| error.kind()), (n % 4 == 0).then_some(ErrorKind::Encoder));
+            });
+        }
+    });
 }
 
 #[test]
 fn encoder_without_token_vectors_is_refused() {
-    let engine = engine(None);
+    let engine = engine(FakeEncoder::new(2, true, Poison::default()));
     assert_eq!(engine.token_width(), None);
-    let refused = engine.token_vectors(&rows(&engine, &["cat"]), &Call::default()).unwrap_err();
+    let refused = engine.token_vectors(rows(&engine, &["cat"]), &Call::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
 }

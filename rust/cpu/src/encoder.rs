@@ -1,19 +1,18 @@
 //! The encoder: a model on a processor's cores, behind the trait of `pullquote_core::encoder`.
 
+use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use pullquote_core::encoder::cpu_device::{CpuBatchRunner, CpuDevice, check_rows};
+use pullquote_core::encoder::cpu_device::CpuDevice;
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, Ticket, TokenEncoder, Waker, for_each_row,
-};
+use pullquote_core::encoder::{Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::instructions::InstructionSet;
-use crate::network::{Network, Workspace};
+use crate::network::Network;
 
 /// Tokens a batch should have: fewer read the weights too often, more overflow the second cache.
 const BATCH_TOKENS: usize = 512;
@@ -22,13 +21,8 @@ const BATCH_TOKENS: usize = 512;
 #[derive(Debug)]
 pub struct CpuEncoder {
     spec: EncoderSpec,
-    network: Arc<Network>,
     devices: Vec<CpuDevice<Network>>,
-    /// Each batch that was submitted and not collected, with its device: few enough for a linear search.
-    in_flight: Vec<(Ticket, usize)>,
-    next_ticket: u64,
-    /// Of the batch that was collected last.
-    times: Option<BatchTimes>,
+    submitted: u64,
 }
 
 impl CpuEncoder {
@@ -55,13 +49,12 @@ impl CpuEncoder {
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
-            let DeviceConfig::Cpu { name, workers, depth } = place else {
+            let DeviceConfig::Cpu { name, workers } = place else {
                 return Err(Error::new(ErrorKind::Internal, "this encoder has no GPUs"));
             };
             started.push(CpuDevice::start(&name, workers, Arc::clone(&network))?);
-            // Without workers, waiting callers compute as many as they are.
-            let workers = if workers == 0 { depth } else { workers };
-            specs.push(DeviceSpec { workers, ..DeviceSpec::new(name, depth, BATCH_TOKENS) });
+            // Without workers, the thread that collects computes one batch at a time.
+            specs.push(DeviceSpec { workers: workers.max(1), ..DeviceSpec::new(name, workers + 1, BATCH_TOKENS) });
         }
         let spec = EncoderSpec {
             dimension: network.dimension(),
@@ -69,16 +62,20 @@ impl CpuEncoder {
             vocabulary: network.vocabulary(),
             dtype: network.dtype().name().to_owned(),
             devices: specs,
-            notifies: true,
-            needs_polling: true,
-            scores: false,
             backend: set.name().to_owned(),
+            capabilities: Capabilities {
+                notifies: started.iter().all(CpuDevice::has_workers),
+                token_width: network.token_width(),
+                ..Capabilities::default()
+            },
         };
-        Ok(Self { spec, network, devices: started, in_flight: Vec::new(), next_ticket: 0, times: None })
+        Ok(Self { spec, devices: started, submitted: 0 })
     }
 
-    fn position(&self, ticket: Ticket) -> Option<usize> {
-        self.in_flight.iter().position(|(known, _)| *known == ticket)
+    fn device(&self, index: usize) -> Result<&CpuDevice<Network>> {
+        let count = self.devices.len();
+        let none = || Error::new(ErrorKind::Internal, format!("no device {index}; there are {count}"));
+        self.devices.get(index).ok_or_else(none)
     }
 }
 
@@ -105,63 +102,20 @@ impl Encoder for CpuEncoder {
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.spec.check(batch)?;
-        if !batch.queries.is_empty() {
-            let message = "this encoder compares no rows with queries; its spec says so";
-            return Err(Error::new(ErrorKind::Internal, message));
-        }
-        let count = self.devices.len();
-        let Some(cpu) = self.devices.get(device) else {
-            return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
-        };
-        let ticket = Ticket(self.next_ticket);
-        cpu.submit(ticket.0, batch);
-        self.next_ticket += 1;
-        self.in_flight.push((ticket, device));
-        Ok(ticket)
+        let number = self.submitted;
+        self.device(device)?.submit(number, batch);
+        self.submitted += 1;
+        Ok(Ticket { device, number })
     }
 
-    fn is_finished(&mut self, ticket: Ticket) -> bool {
-        // Collecting a ticket that is not in flight fails at once.
-        self.position(ticket).is_none_or(|position| self.devices[self.in_flight[position].1].is_finished(ticket.0))
+    fn is_finished(&mut self, Ticket { device, number }: Ticket) -> bool {
+        // Collecting a ticket of an unknown device fails at once.
+        self.device(device).map_or(true, |device| device.is_finished(number))
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let Some(position) = self.position(ticket) else {
-            return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
-        };
-        let (_, device) = self.in_flight.swap_remove(position);
-        let times = self.devices[device].collect(ticket.0, |rows| for_each_row(rows, self.spec.dimension, row))?;
-        self.times = Some(times);
-        Ok(())
-    }
-
-    fn times(&mut self) -> Option<BatchTimes> {
-        self.times
-    }
-
-    fn batch_runner(&self) -> Option<BatchRunner> {
-        let runners: Vec<CpuBatchRunner<Network>> = self.devices.iter().filter_map(CpuDevice::batch_runner).collect();
-        (!runners.is_empty()).then(|| Arc::new(move || runners.iter().any(CpuBatchRunner::run_one)) as BatchRunner)
-    }
-
-    fn token_encoder(&self) -> Option<TokenEncoder> {
-        let width = self.network.token_width()?;
-        // Weak, so that the weights are freed with the encoder.
-        let (network, spec) = (Arc::downgrade(&self.network), self.spec.clone());
-        // As many as ever computed at the same time.
-        let workspaces: Mutex<Vec<Workspace>> = Mutex::default();
-        let encode = move |batch: &Batch, vectors: &mut Vec<f32>| {
-            spec.check(batch)?;
-            let closed = || Error::new(ErrorKind::Closed, "the encoder was closed; make a new one");
-            let network = network.upgrade().ok_or_else(closed)?;
-            // No holder of the lock panics.
-            let lock = || workspaces.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut workspace = lock().pop().unwrap_or_default();
-            let first = vectors.len();
-            network.encode_tokens(batch, &mut workspace, vectors);
-            lock().push(workspace);
-            check_rows(&vectors[first..])
-        };
-        Some(TokenEncoder { width, encode: Arc::new(encode) })
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        let Ticket { device, number } = ticket;
+        let times = self.device(device)?.collect(number, |values| receive(Cow::Borrowed(values)))?;
+        Ok(Collected { times, ..Collected::default() })
     }
 }

@@ -3,10 +3,10 @@
 //! A body computes the vectors of tokens: a transformer, or a table. Pooling makes one vector of a row's, and a head
 //! applies the modules after it. Every step is compiled for each instruction set; [`Network`] itself is only numbers.
 
-use pullquote_core::encoder::Batch;
-use pullquote_core::encoder::cpu_device::{Compute, check_rows};
+use pullquote_core::encoder::cpu_device::Compute;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{self, Model, Pooling};
+use pullquote_core::encoder::{Batch, Output};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::head::{Head, HeadScratch};
@@ -85,15 +85,10 @@ impl Network {
         }
     }
 
-    /// Replaces `rows` with the rows of a checked batch.
-    pub fn encode(&self, batch: &Batch, workspace: &mut Workspace, rows: &mut Vec<f32>) {
-        rows.clear();
-        self.set.dispatch(Encode { network: self, batch, workspace, rows, output: Output::Rows });
-    }
-
-    /// Appends the vectors of a checked batch's tokens, before pooling: `[ids, token_width]`; of a table none.
-    pub fn encode_tokens(&self, batch: &Batch, workspace: &mut Workspace, vectors: &mut Vec<f32>) {
-        self.set.dispatch(Encode { network: self, batch, workspace, rows: vectors, output: Output::Tokens });
+    /// Replaces `values` with the output of a checked batch: vectors of its rows, or of its tokens before pooling.
+    pub fn encode(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) {
+        values.clear();
+        self.set.dispatch(Encode { network: self, batch, workspace, values });
     }
 
     /// Whether activations are bfloat16 on an instruction set that has it.
@@ -105,9 +100,9 @@ impl Network {
 impl Compute for Network {
     type Workspace = Workspace;
 
-    fn compute(&self, batch: &Batch, workspace: &mut Workspace, rows: &mut Vec<f32>) -> Result<()> {
-        self.encode(batch, workspace, rows);
-        check_rows(rows)
+    fn compute(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) -> Result<()> {
+        self.encode(batch, workspace, values);
+        Ok(())
     }
 }
 
@@ -116,15 +111,7 @@ struct Encode<'call> {
     network: &'call Network,
     batch: &'call Batch,
     workspace: &'call mut Workspace,
-    rows: &'call mut Vec<f32>,
-    output: Output,
-}
-
-#[derive(Clone, Copy)]
-enum Output {
-    Rows,
-    /// Before pooling.
-    Tokens,
+    values: &'call mut Vec<f32>,
 }
 
 impl Task for Encode<'_> {
@@ -132,11 +119,7 @@ impl Task for Encode<'_> {
 
     fn run<S: Simd>(self, simd: S) {
         match &self.network.body {
-            Body::Table(table) => {
-                if matches!(self.output, Output::Rows) {
-                    self.look_up(simd, table);
-                }
-            }
+            Body::Table(table) => self.look_up(simd, table),
             Body::Transformer(layers) => {
                 if S::HAS_BF16 && self.network.is_narrow() {
                     self.forward::<S, Bf16>(simd, layers);
@@ -150,13 +133,13 @@ impl Task for Encode<'_> {
 
 impl Encode<'_> {
     fn forward<S: Simd, E: Element>(self, simd: S, layers: &TransformerLayers) {
-        let Self { network, batch, workspace, rows, output } = self;
+        let Self { network, batch, workspace, values } = self;
         let Workspace { hidden, transformer, row, head } = workspace;
         let hidden: &mut [E] = layers.forward(simd, batch, hidden, transformer);
         let width = layers.padded_width();
-        if matches!(output, Output::Tokens) {
+        if batch.output == Output::TokenVectors {
             for token in hidden.chunks_exact(width).take(batch.ids.len()) {
-                rows.extend(token[..layers.hidden()].iter().map(|value| value.to_f32()));
+                values.extend(token[..layers.hidden()].iter().map(|value| value.to_f32()));
             }
             return;
         }
@@ -170,19 +153,19 @@ impl Encode<'_> {
             let tokens = &hidden[start * width..(start + length) * width];
             for pooling in &network.pooling {
                 simd.vectorize(Pool { tokens, vector: row, pooling: *pooling, normalize });
-                rows.extend_from_slice(&row[..layers.hidden()]);
+                values.extend_from_slice(&row[..layers.hidden()]);
             }
             start += length;
         }
         if !normalize {
-            network.finish(simd, batch.lengths.len(), rows, row, head);
+            network.finish(simd, batch.lengths.len(), values, row, head);
         }
     }
 
     fn look_up<S: Simd>(self, simd: S, table: &Table) {
-        let Self { network, batch, workspace, rows, .. } = self;
-        table.pool(batch, &mut workspace.row, rows);
-        network.finish(simd, batch.lengths.len(), rows, &mut workspace.row, &mut workspace.head);
+        let Self { network, batch, workspace, values } = self;
+        table.pool(batch, &mut workspace.row, values);
+        network.finish(simd, batch.lengths.len(), values, &mut workspace.row, &mut workspace.head);
     }
 }
 

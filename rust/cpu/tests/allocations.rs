@@ -60,12 +60,12 @@ fn main() {
         for batch in batches.iter().cycle().take(rounds * batches.len()) {
             if in_flight.len() == DEPTH {
                 let ticket = in_flight.pop_front().expect("it has some");
-                encoder.collect(ticket, &mut |_, row| sum += row[0].abs()).expect("the batch is sound");
+                encoder.collect(ticket, &mut |values| sum += values[0].abs()).expect("the batch is sound");
             }
             in_flight.push_back(encoder.submit(0, batch).expect("the batch is sound"));
         }
         while let Some(ticket) = in_flight.pop_front() {
-            encoder.collect(ticket, &mut |_, row| sum += row[0].abs()).expect("the batch is sound");
+            encoder.collect(ticket, &mut |values| sum += values[0].abs()).expect("the batch is sound");
         }
     };
     // Warm-up: each slot and the worker grow to each batch.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use models::{ODD, batch, collect, draft, encode, load, write};
-use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::encoder::{Batch, Encoder, Output, Ticket};
 use pullquote_core::error::ErrorKind;
 
 #[test]
@@ -34,7 +34,7 @@ fn batches_are_collected_in_any_order_with_one_wake_each() {
     encoder.set_waker(Arc::new(move || {
         waker.fetch_add(1, Ordering::SeqCst);
     }));
-    assert!(encoder.spec().notifies && !encoder.spec().scores);
+    assert!(encoder.capabilities().notifies && !encoder.capabilities().cosines);
     let batches: Vec<Batch> = (0..20).map(|seed| batch(seed, &[5, 11])).collect();
     let tickets: Vec<Ticket> =
         batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
@@ -43,9 +43,10 @@ fn batches_are_collected_in_any_order_with_one_wake_each() {
     for (batch, rows) in batches.iter().zip(&rows) {
         assert_eq!(*rows, encode(&mut encoder, batch));
     }
-    assert!(encoder.times().is_some_and(|times| times.computed > 0));
+    let ticket = encoder.submit(0, &batches[0]).expect("the batch is sound");
+    assert!(encoder.collect(ticket, &mut |_| {}).expect("the batch is sound").times.computed > 0);
     drop(encoder);
-    assert_eq!(woken.load(Ordering::SeqCst), 40, "twenty batches, each encoded twice");
+    assert_eq!(woken.load(Ordering::SeqCst), 41, "twenty batches, each encoded twice, and one more");
 }
 
 #[test]
@@ -68,23 +69,25 @@ fn invalid_batch_fails_alone() {
         assert!(names.iter().all(|name| error.message().contains(name)), "{error}");
     }
     assert_eq!(collect(&mut encoder, ticket).len(), 1);
-    let again = encoder.collect(ticket, &mut |_, _| {}).expect_err("it was collected");
+    let again = encoder.collect(ticket, &mut |_| {}).expect_err("it was collected");
     assert_eq!(again.kind(), ErrorKind::Internal);
     assert!(encoder.submit(7, &good).is_err());
-    let mut scored = good;
-    scored.queries = vec![0.0; ODD.hidden];
+    let scored = Batch { output: Output::Cosines, queries: vec![0.0; ODD.hidden], ..good };
     assert_eq!(encoder.submit(0, &scored).expect_err("it compares nothing").kind(), ErrorKind::Internal);
 }
 
 #[test]
-fn non_finite_vectors_fail_their_batch() {
+fn rows_that_are_not_finite_spoil_no_other_row() {
     let mut draft = draft("bert");
     draft.tensors[0].1.values[7 * ODD.hidden..8 * ODD.hidden].fill(f32::NAN);
     let mut encoder = load(&write(&draft), &["cpu"], Some(1));
-    let bad = encoder.submit(0, &Batch::new(vec![1, 7], vec![1, 1])).expect("its ids are sound");
-    let error = encoder.collect(bad, &mut |_, _| panic!("no row of a failed batch")).expect_err("it has no numbers");
-    assert_eq!(error.kind(), ErrorKind::Encoder);
-    assert_eq!(encode(&mut encoder, &Batch::new(vec![1, 8], vec![1, 1])).len(), 2);
+    // The scheduler refuses the row that is not finite.
+    let rows = encode(&mut encoder, &Batch::new(vec![1, 7, 8], vec![1, 1, 1]));
+    assert!(!rows[1].iter().all(|value| value.is_finite()));
+    assert_eq!(
+        [&rows[0], &rows[2]],
+        [1, 8].map(|id| encode(&mut encoder, &Batch::new(vec![id], vec![1])).remove(0)).each_ref()
+    );
 }
 
 #[test]
@@ -101,50 +104,37 @@ fn drop_with_batches_in_flight() {
 }
 
 #[test]
-fn caller_threads_encode_concurrently() {
+fn without_threads_collect_computes() {
     let directory = write(&draft("bert"));
     let mut encoder = load(&directory, &["cpu"], Some(0));
-    assert!(load(&directory, &["cpu"], Some(1)).batch_runner().is_none(), "it has a worker");
-    let batch_runner = encoder.batch_runner().expect("it has no workers");
-    assert!(!batch_runner(), "nothing waits");
-    let batches: Vec<Batch> = (0..40).map(|seed| batch(seed, &[5, 20])).collect();
+    assert!(!encoder.capabilities().notifies && load(&directory, &["cpu"], Some(1)).capabilities().notifies);
+    let batches: Vec<Batch> = (0..10).map(|seed| batch(seed, &[5, 20])).collect();
     let tickets: Vec<Ticket> =
         batches.iter().map(|batch| encoder.submit(0, batch).expect("the batch is sound")).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| while batch_runner() {});
-        }
-    });
-    assert!(tickets.iter().all(|ticket| encoder.is_finished(*ticket)));
+    assert!(tickets.iter().all(|ticket| encoder.is_finished(*ticket)), "nothing would be waited for");
     let mut other = load(&directory, &["cpu"], Some(1));
-    for (batch, ticket) in batches.iter().zip(tickets) {
+    for (batch, ticket) in batches.iter().zip(tickets).rev() {
         assert_eq!(collect(&mut encoder, ticket), encode(&mut other, batch));
     }
-    drop(encoder);
-    assert!(!batch_runner(), "waiting batches are gone with the encoder");
 }
 
 #[test]
-fn token_vectors_pool_to_the_rows_and_end_with_the_encoder() {
+fn token_vectors_pool_to_the_rows() {
     let mut draft = draft("bert");
     draft.pooling = "cls";
     let mut encoder = load(&write(&draft), &["cpu"], Some(1));
-    let tokens = encoder.token_encoder().expect("it is a transformer");
-    assert_eq!(tokens.width, ODD.hidden);
+    assert_eq!(encoder.capabilities().token_width, Some(ODD.hidden));
     let lengths = [5, 20, 1];
     let batch = batch(3, &lengths);
-    let mut vectors = vec![7.0];
-    (tokens.encode)(&batch, &mut vectors).expect("the batch is sound");
-    assert_eq!((vectors.len(), vectors[0]), (1 + batch.ids.len() * ODD.hidden, 7.0), "it appends");
-    let mut first = 1;
-    for (row, length) in encode(&mut encoder, &batch).iter().zip(lengths) {
-        let token = &vectors[first..first + ODD.hidden];
+    let rows = encode(&mut encoder, &batch);
+    let tokens = encode(&mut encoder, &Batch { output: Output::TokenVectors, ..batch.clone() });
+    assert_eq!(tokens.len(), batch.ids.len());
+    let mut first = 0;
+    for (row, length) in rows.iter().zip(lengths) {
+        let token = &tokens[first];
         let norm = token.iter().map(|value| value * value).sum::<f32>().sqrt();
         assert!(row.iter().zip(token).all(|(row, value)| (row - value / norm).abs() < 1e-6));
-        first += length as usize * ODD.hidden;
+        first += length as usize;
     }
-    let unknown = (tokens.encode)(&Batch::new(vec![50], vec![1]), &mut vectors).expect_err("no such id");
-    assert_eq!(unknown.kind(), ErrorKind::Encoder);
-    drop(encoder);
-    assert_eq!((tokens.encode)(&batch, &mut vectors).expect_err("it is gone").kind(), ErrorKind::Closed);
+    assert_eq!(encode(&mut encoder, &batch), rows, "the next batch is one of rows again");
 }

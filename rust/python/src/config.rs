@@ -22,7 +22,7 @@ use crate::interruptible::leave_python;
 pub(crate) struct EngineConfig<'py> {
     pub(crate) model: PathBuf,
     pub(crate) encoder: Bound<'py, PyAny>,
-    /// 0 starts no threads: callers do all work.
+    /// 0 starts no threads: steps do all work.
     threads: usize,
     cores: Option<Vec<usize>>,
     cache_bytes: usize,
@@ -31,7 +31,6 @@ pub(crate) struct EngineConfig<'py> {
     batch_timeout: f64,
     depth: Option<usize>,
     device_timeout: Option<f64>,
-    profile: bool,
     truncate_dim: Option<usize>,
     prompt_name: Option<String>,
     query_prompt: Option<String>,
@@ -76,12 +75,10 @@ impl EngineConfig<'_> {
             device_timeout: self.device_timeout.map(seconds).transpose().map_err(Failure)?,
         };
         let (threads, cache_bytes, cores) = (self.threads, self.cache_bytes, self.cores);
-        let profile = self.profile;
         leave_python(py, None, |_| {
             let cores = cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
             let engine = Engine::new(model, encoder, Some(threads), cache_bytes)?;
-            let engine = engine.with_batching(batching)?.with_affinity(&cores).with_profiling(profile);
-            Ok(if threads == 0 { engine.driven_by_callers() } else { engine })
+            Ok(engine.with_batching(batching)?.with_affinity(&cores))
         })
     }
 }

@@ -33,7 +33,7 @@ impl Engine {
 impl Engine {
     #[new]
     fn new(py: Python<'_>, config: EngineConfig<'_>) -> PyResult<PyClassInitializer<Self>> {
-        let engine = Arc::new(config.engine(py)?.driven_by_callers());
+        let engine = Arc::new(config.engine(py)?.stepped());
         Ok(EngineHandle::base(&engine).add_subclass(Self { steps: DropDetached::new(Mutex::new(Steps::new(engine))) }))
     }
 

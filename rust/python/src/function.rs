@@ -5,14 +5,18 @@
 //! one batch at a time, and holds Python's lock only while the function runs. With `threads="caller"`, `collect` calls
 //! the function.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
+use pullquote_core::encoder::{
+    Batch, BatchTimes, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker,
+};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -98,7 +102,7 @@ impl FunctionEncoder {
             (MAX_BYTES, VOCABULARY)
         };
         let spec = EncoderSpec {
-            notifies: has_thread,
+            capabilities: Capabilities { notifies: has_thread, owned_rows: true, ..Capabilities::default() },
             ..EncoderSpec::new("python", dimension, max_tokens, vocabulary, vec![device])
         };
         if has_thread {
@@ -137,9 +141,9 @@ impl Encoder for FunctionEncoder {
         let _ = self.shared.waker.set(waker);
     }
 
-    fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.next += 1;
-        let ticket = Ticket(self.next);
+        let ticket = Ticket { device, number: self.next };
         let ended = |_| Error::new(ErrorKind::Internal, "the thread of the encoder's function has ended");
         self.batches.send(Message::Batch(ticket, inputs(batch, self.takes_ids))).map_err(ended)?;
         Ok(ticket)
@@ -149,24 +153,17 @@ impl Encoder for FunctionEncoder {
         self.shared.finished().contains_key(&ticket)
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let vectors = self.collect_owned(ticket)?;
-        for_each_row(&vectors, self.spec.dimension, row);
-        Ok(())
-    }
-
-    fn returns_owned_rows(&self) -> bool {
-        true
-    }
-
-    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
         let mut finished = self.shared.finished();
-        loop {
+        let vectors = loop {
             match finished.remove(&ticket) {
-                Some(vectors) => return vectors,
+                Some(vectors) => break vectors?,
                 None => finished = self.shared.changed.wait(finished).unwrap_or_else(PoisonError::into_inner),
             }
-        }
+        };
+        drop(finished);
+        receive(Cow::Owned(vectors));
+        Ok(Collected::default())
     }
 }
 
@@ -185,30 +182,24 @@ impl Encoder for InlineFunction {
 
     fn set_waker(&mut self, _: Waker) {}
 
-    fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.next += 1;
-        self.queued.insert(Ticket(self.next), inputs(batch, self.takes_ids));
-        Ok(Ticket(self.next))
+        let ticket = Ticket { device, number: self.next };
+        self.queued.insert(ticket, inputs(batch, self.takes_ids));
+        Ok(ticket)
     }
 
     fn is_finished(&mut self, _: Ticket) -> bool {
         true
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let vectors = self.collect_owned(ticket)?;
-        for_each_row(&vectors, self.spec.dimension, row);
-        Ok(())
-    }
-
-    fn returns_owned_rows(&self) -> bool {
-        true
-    }
-
-    fn collect_owned(&mut self, ticket: Ticket) -> Result<Vec<f32>> {
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
         let unknown = || Error::new(ErrorKind::Internal, "a batch that was not submitted");
-        let inputs = self.queued.remove(&ticket).ok_or_else(unknown)?;
-        Python::attach(|py| call(self.function.bind(py), &inputs, self.spec.dimension))
+        let (inputs, began) = (self.queued.remove(&ticket).ok_or_else(unknown)?, Instant::now());
+        let vectors = Python::attach(|py| call(self.function.bind(py), &inputs, self.spec.dimension))?;
+        let times = BatchTimes { computed: BatchTimes::since(began), ..BatchTimes::default() };
+        receive(Cow::Owned(vectors));
+        Ok(Collected { times, ..Collected::default() })
     }
 }
 

@@ -57,7 +57,7 @@ impl Hosted {
         let dimension = host.getattr("dimension")?.extract()?;
         let vocabulary = model.vocabulary.unwrap_or(usize::MAX);
         let encoder = HostEncoder::new(name, dimension, model.max_tokens, vocabulary);
-        let engine = Arc::new(config.engine_of(py, &model, Box::new(encoder))?.driven_by_callers());
+        let engine = Arc::new(config.engine_of(py, &model, Box::new(encoder))?.stepped());
         Ok(EngineHandle::base(&engine).add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
@@ -105,7 +105,7 @@ impl HostedCall {
     ) -> PyResult<(Vec<Batch>, Option<Py<PyAny>>)> {
         let vectors: Vec<(Ticket, Vec<f32>)> = vectors
             .into_iter()
-            .map(|(ticket, rows)| Ok((Ticket(ticket), rows.as_slice()?.to_vec())))
+            .map(|(number, rows)| Ok((Ticket { device: 0, number }, rows.as_slice()?.to_vec())))
             .collect::<PyResult<_>>()?;
         let (result, batches) = leave_python(py, None, |_| {
             let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ impl HostedCall {
             });
             Ok((result.transpose()?, call.take_batches()))
         })?;
-        let batch = |(Ticket(ticket), CoreBatch { ids, lengths, .. })| Batch {
+        let batch = |(Ticket { number: ticket, .. }, CoreBatch { ids, lengths, .. })| Batch {
             ticket,
             ids: vector(py, ids),
             lengths: vector(py, lengths),

@@ -3,16 +3,17 @@
 //! Each batch is checked here, once, so that no id reads outside the embeddings: torch's CPU kernels would return an
 //! error then, and its CUDA kernels would end the whole context.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use pullquote_core::encoder::cpu_device::{CpuBatchRunner, CpuDevice, panic_message};
+use pullquote_core::encoder::cpu_device::{CpuDevice, panic_message};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::encoder::{
-    Batch, BatchRunner, BatchTimes, DeviceSpec, Encoder, EncoderSpec, GraphState, Ticket, Waker, for_each_row,
+    Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, GraphState, Ticket, Waker,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
@@ -43,35 +44,36 @@ const CUDA_DEPTH: usize = 2;
 pub struct TorchEncoder {
     spec: EncoderSpec,
     devices: Vec<ComputeDevice>,
-    /// Each batch that was submitted and not collected: few enough for a linear search.
-    in_flight: Vec<InFlightTicket>,
-    next_ticket: u64,
-    /// Of the batch that was collected last.
-    times: Option<BatchTimes>,
+    submitted: u64,
 }
 
+/// How a model is loaded and run.
 #[derive(Clone, Copy, Debug)]
-pub struct VectorOptions {
-    /// They are cut to their first values.
+pub struct LoadOptions {
+    /// Vectors are cut to their first values.
     pub truncate_dim: Option<usize>,
     /// Whether the model's normalization at the end is applied.
     pub normalizes: bool,
+    /// What GPUs need to capture CUDA graphs; `None` captures none.
+    pub graphs: Option<CaptureSupport>,
+    /// Whether GPUs wait at the end of each stage, so that each has its own time.
+    pub synchronizes: bool,
+    pub varlen: Varlen,
+    /// Runs the code for GPUs on CPUs, with this in place of CUDA's library, for tests on machines without a GPU.
+    pub runtime_on_cpu: Option<&'static Runtime>,
 }
 
-#[derive(Debug)]
-struct InFlightTicket {
-    ticket: u64,
-    device: usize,
-    /// Values of a result row.
-    width: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LoadOptions {
-    /// Use [`CudaDevice`] on CPUs too, with this runtime.
-    cuda_path_on_cpu: Option<&'static Runtime>,
-    varlen: Varlen,
-    graphs: Option<CaptureSupport>,
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            truncate_dim: None,
+            normalizes: true,
+            graphs: None,
+            synchronizes: false,
+            varlen: Varlen::Cuda,
+            runtime_on_cpu: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -85,25 +87,12 @@ impl TorchEncoder {
     ///
     /// # Errors
     /// The kind says whether an argument, the model or a device is unusable.
-    pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
-        Self::load_with(
-            directory,
-            devices,
-            dtype,
-            threads,
-            VectorOptions { truncate_dim: None, normalizes: true },
-            None,
-        )
-    }
-
-    /// As [`Self::load`], with other vectors than the model's own, and with CUDA graphs if `graphs` is given.
-    pub fn load_with(
+    pub fn load(
         directory: &Path,
         devices: &[String],
         dtype: &str,
         threads: Option<usize>,
-        vectors: VectorOptions,
-        graphs: Option<CaptureSupport>,
+        options: LoadOptions,
     ) -> Result<Self> {
         Self::on_loading_thread(|| {
             let places =
@@ -113,29 +102,10 @@ impl TorchEncoder {
                     }
                     _ => error,
                 })?;
-            let options = LoadOptions { cuda_path_on_cpu: None, varlen: Varlen::Cuda, graphs };
-            let truncated = ModelOptions { truncate_dim: vectors.truncate_dim, ..ModelOptions::default() };
-            let mut model = Model::read_with(directory, &truncated)?;
-            model.normalize &= vectors.normalizes;
+            let LoadOptions { truncate_dim, normalizes, .. } = options;
+            let mut model = Model::read_with(directory, &ModelOptions { truncate_dim, ..ModelOptions::default() })?;
+            model.normalize &= normalizes;
             Self::load_onto(&model, &places, Dtype::parse(dtype)?, options)
-        })
-    }
-
-    /// Loads a model onto `count` devices that run the code for GPUs on a CPU, for tests on machines without a GPU.
-    /// `runtime` is what they take for CUDA's, whose devices they number from 0.
-    pub fn load_cuda_path_on_cpu(
-        directory: &Path,
-        count: usize,
-        dtype: &str,
-        varlen: Varlen,
-        runtime: &'static Runtime,
-        graphs: Option<CaptureSupport>,
-    ) -> Result<Self> {
-        Self::on_loading_thread(|| {
-            let device = |index| DeviceConfig::Cpu { name: format!("cpu:{index}"), workers: 0, depth: CUDA_DEPTH };
-            let places: Vec<DeviceConfig> = (0..count).map(device).collect();
-            let options = LoadOptions { cuda_path_on_cpu: Some(runtime), varlen, graphs };
-            Self::load_onto(&Model::read(directory)?, &places, Dtype::parse(dtype)?, options)
         })
     }
 
@@ -202,14 +172,21 @@ impl TorchEncoder {
             max_tokens: model.max_tokens,
             vocabulary: network.vocabulary(),
             dtype: actual.name().to_owned(),
-            notifies: devices.iter().all(|device| matches!(device, ComputeDevice::Cpu(_))),
-            needs_polling: true,
-            scores: devices.iter().all(|device| matches!(device, ComputeDevice::Cuda(_))),
-            backend: "torch".to_owned(),
             devices: specs,
+            backend: "torch".to_owned(),
+            capabilities: Capabilities {
+                notifies: devices.iter().all(|device| matches!(device, ComputeDevice::Cpu(cpu) if cpu.has_workers())),
+                cosines: devices.iter().all(|device| matches!(device, ComputeDevice::Cuda(_))),
+                ..Capabilities::default()
+            },
         };
-        let mut encoder = Self { spec, devices, in_flight: Vec::new(), next_ticket: 0, times: None };
+        let mut encoder = Self { spec, devices, submitted: 0 };
         encoder.warm_up()?;
+        for device in &encoder.devices {
+            if let ComputeDevice::Cuda(cuda) = device {
+                cuda.profile(options.synchronizes);
+            }
+        }
         Ok(encoder)
     }
 
@@ -235,7 +212,7 @@ impl TorchEncoder {
         };
         let mut submitted = gpus.iter().map(|device| submit_both(self, *device)).collect::<Result<Vec<_>>>()?;
         while let Some((device, largest, smallest)) = submitted.pop() {
-            let results = [largest, smallest].map(|ticket| self.collect(ticket, &mut |_, _| {}));
+            let results = [largest, smallest].map(|ticket| self.collect(ticket, &mut |_| {}));
             let tokens = &mut self.spec.devices[device].batch_tokens;
             match results.into_iter().find_map(Result::err) {
                 None => {}
@@ -250,20 +227,21 @@ impl TorchEncoder {
                 }
             }
         }
-        self.times = None;
         Ok(())
     }
 
-    /// Batches that a device queued as CUDA graphs, and why it queues no more, after an error.
-    pub fn graph_counts(&self, device: usize) -> (u64, Option<&CStr>) {
+    /// Why a device queues no more batches as CUDA graphs, after an error.
+    pub fn graph_error(&self, device: usize) -> Option<&CStr> {
         match self.devices.get(device) {
-            Some(ComputeDevice::Cuda(cuda)) => (cuda.replayed(), cuda.graph_error()),
-            _ => (0, None),
+            Some(ComputeDevice::Cuda(cuda)) => cuda.graph_error(),
+            _ => None,
         }
     }
 
-    fn position(&self, ticket: Ticket) -> Option<usize> {
-        self.in_flight.iter().position(|flight| flight.ticket == ticket.0)
+    fn device(&mut self, index: usize) -> Result<&mut ComputeDevice> {
+        let count = self.devices.len();
+        let none = || Error::new(ErrorKind::Internal, format!("no device {index}; there are {count}"));
+        self.devices.get_mut(index).ok_or_else(none)
     }
 }
 
@@ -276,16 +254,15 @@ fn start_device(
     options: LoadOptions,
 ) -> Result<(ComputeDevice, DeviceSpec)> {
     let padded_rows = !network.is_varlen();
-    let (name, device, depth, workers, batch_tokens) = match (place, options.cuda_path_on_cpu) {
+    let (name, device, depth, workers, batch_tokens) = match (place, options.runtime_on_cpu) {
         (DeviceConfig::Cpu { name, .. }, Some(runtime)) => {
             let device = CudaDevice::start(name, index, network, max_tokens, runtime, options.graphs)?;
             (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, CPU_BATCH_TOKENS)
         }
-        (DeviceConfig::Cpu { name, workers, depth }, None) => {
+        (DeviceConfig::Cpu { name, workers }, None) => {
             let device = CpuDevice::start(name, *workers, network)?;
-            // Without workers, each waiting caller computes a batch.
-            let at_once = if *workers == 0 { *depth } else { *workers };
-            (name, ComputeDevice::Cpu(device), *depth, at_once, CPU_BATCH_TOKENS)
+            // Without workers, the thread that collects computes one batch at a time.
+            (name, ComputeDevice::Cpu(device), workers + 1, (*workers).max(1), CPU_BATCH_TOKENS)
         }
         (DeviceConfig::Cuda { name, index }, _) => {
             let runtime = Runtime::of_torch().ok_or_else(|| {
@@ -344,72 +321,37 @@ impl Encoder for TorchEncoder {
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.spec.check(batch)?;
-        let dimension = self.spec.dimension;
-        let width = if batch.queries.is_empty() { dimension } else { batch.queries.len() / dimension };
-        let count = self.devices.len();
-        let Some(device_of_batch) = self.devices.get_mut(device) else {
-            return Err(Error::new(ErrorKind::Internal, format!("no device {device}; there are {count}")));
-        };
-        let ticket = self.next_ticket;
-        match device_of_batch {
-            ComputeDevice::Cpu(_) if !batch.queries.is_empty() => {
-                let message = "this encoder compares no rows with queries; its spec says so";
-                return Err(Error::new(ErrorKind::Internal, message));
-            }
-            ComputeDevice::Cpu(cpu) => cpu.submit(ticket, batch),
-            ComputeDevice::Cuda(cuda) => cuda.submit(ticket, batch),
+        let number = self.submitted;
+        match self.device(device)? {
+            ComputeDevice::Cpu(cpu) => cpu.submit(number, batch),
+            ComputeDevice::Cuda(cuda) => cuda.submit(number, batch),
         }
-        self.next_ticket += 1;
-        self.in_flight.push(InFlightTicket { ticket, device, width });
-        Ok(Ticket(ticket))
+        self.submitted += 1;
+        Ok(Ticket { device, number })
     }
 
-    fn is_finished(&mut self, ticket: Ticket) -> bool {
-        match self.position(ticket).and_then(|position| self.devices.get_mut(self.in_flight[position].device)) {
-            Some(ComputeDevice::Cpu(cpu)) => cpu.is_finished(ticket.0),
-            Some(ComputeDevice::Cuda(cuda)) => cuda.is_finished(ticket.0),
+    fn is_finished(&mut self, Ticket { device, number }: Ticket) -> bool {
+        match self.device(device) {
+            Ok(ComputeDevice::Cpu(cpu)) => cpu.is_finished(number),
+            Ok(ComputeDevice::Cuda(cuda)) => cuda.is_finished(number),
             // Collecting it fails at once.
-            None => true,
+            Err(_) => true,
         }
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let Some(position) = self.position(ticket) else {
-            return Err(Error::new(ErrorKind::Internal, format!("batch {} is not in flight", ticket.0)));
-        };
-        let InFlightTicket { device, width, .. } = self.in_flight.swap_remove(position);
-        let receive = |rows: &[f32]| for_each_row(rows, width, row);
-        let times = match &mut self.devices[device] {
-            ComputeDevice::Cpu(cpu) => cpu.collect(ticket.0, receive),
-            ComputeDevice::Cuda(cuda) => cuda.collect(ticket.0, receive),
-        };
-        times.map(|times| self.times = Some(times))
-    }
-
-    fn profile(&mut self, synchronizes: bool) {
-        for device in &mut self.devices {
-            if let ComputeDevice::Cuda(cuda) = device {
-                cuda.profile(synchronizes);
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        let Ticket { device, number } = ticket;
+        let receive = |values: &[f32]| receive(Cow::Borrowed(values));
+        match self.device(device)? {
+            ComputeDevice::Cpu(cpu) => {
+                Ok(Collected { times: cpu.collect(number, receive)?, graphs: GraphState::default() })
+            }
+            ComputeDevice::Cuda(cuda) => {
+                let times = cuda.collect(number, receive)?;
+                let error = cuda.graph_error().map(|error| error.to_string_lossy().into_owned());
+                Ok(Collected { times, graphs: GraphState { replayed: cuda.replayed(), error } })
             }
         }
-    }
-
-    fn times(&mut self) -> Option<BatchTimes> {
-        self.times
-    }
-
-    fn graphs(&mut self, device: usize) -> GraphState {
-        let (replayed, error) = self.graph_counts(device);
-        GraphState { replayed, error: error.map(|error| error.to_string_lossy().into_owned()) }
-    }
-
-    fn batch_runner(&self) -> Option<BatchRunner> {
-        let helping = |device: &ComputeDevice| match device {
-            ComputeDevice::Cpu(cpu) => cpu.batch_runner(),
-            ComputeDevice::Cuda(_) => None,
-        };
-        let helping: Vec<CpuBatchRunner<Network>> = self.devices.iter().filter_map(helping).collect();
-        (!helping.is_empty()).then(|| Arc::new(move || helping.iter().any(CpuBatchRunner::run_one)) as BatchRunner)
     }
 }
 

@@ -6,18 +6,20 @@ mod fake_cudart;
 mod models;
 
 use std::collections::HashSet;
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use fake_cudart::{FAKE, staging};
-use models::{LONGEST, batch, collect, draft, encode, largest_difference, load, network, padded_rows, write};
+use models::{
+    LONGEST, batch, collect, collect_from, collect_values, draft, encode, largest_difference, load, network,
+    padded_rows, submit_to, write,
+};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::{Encoder, Ticket};
+use pullquote_core::encoder::{Batch, Encoder, Output, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::cuda::device::CudaDevice;
 use pullquote_torch::cuda::staging::row_bucket;
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::LoadOptions;
 use pullquote_torch::ffi::table::encoder_table;
 use pullquote_torch::model::varlen::Varlen;
 use tch::{Device, Kind};
@@ -38,9 +40,9 @@ fn cuda_device_gives_the_rows_of_a_cpu_device() {
         made.pooling = pooling;
         let directory = write(&made);
         let mut cpu = load(&directory, &["cpu"], 1);
-        let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, "float32", Varlen::Cuda, &FAKE, None)
-            .expect("the model is sound");
-        assert!(!cuda.spec().notifies);
+        let mut cuda =
+            fake_cudart::load(directory.path(), 2, "float32", LoadOptions::default()).expect("the model is sound");
+        assert!(!cuda.capabilities().notifies);
         let batches: Vec<_> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
         // Three in flight on each, collected in another order than they were submitted.
         for group in batches.chunks(6) {
@@ -112,13 +114,11 @@ fn staging_is_reused() {
 #[test]
 fn profile_times_each_stage() {
     let directory = write(&draft("bert"));
-    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
-        .expect("the model is sound");
-    assert_eq!(cuda.times(), None);
     for synchronizes in [false, true] {
-        cuda.profile(synchronizes);
-        encode(&mut cuda, &batch(1, &[20; 16]));
-        let times = cuda.times().expect("a batch was collected");
+        let options = LoadOptions { synchronizes, ..LoadOptions::default() };
+        let mut cuda = fake_cudart::load(directory.path(), 1, "float32", options).expect("the model is sound");
+        let ticket = cuda.submit(0, &batch(1, &[20; 16])).expect("the batch is sound");
+        let times = cuda.collect(ticket, &mut |_| {}).expect("the batch is sound").times;
         assert!(times.copied_in > 0 && times.launched > 0 && times.computed > 0 && times.copied_out > 0, "{times:?}");
     }
 }
@@ -129,15 +129,15 @@ fn rows_that_are_not_finite_spoil_no_other_row() {
     let row = made.tensors[0].1.f_narrow(0, 7, 1).and_then(|mut row| row.f_fill_(f64::NAN));
     let _ = row.expect("torch works");
     let directory = write(&made);
-    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
-        .expect("the model is sound");
-    let bad = pullquote_core::encoder::Batch::new(vec![1, 7, 2], vec![1, 1, 1]);
+    let mut cuda =
+        fake_cudart::load(directory.path(), 1, "float32", LoadOptions::default()).expect("the model is sound");
+    let bad = Batch::new(vec![1, 7, 2], vec![1, 1, 1]);
     // The scheduler refuses the row that is not finite.
     let rows = encode(&mut cuda, &bad);
     let finite: Vec<bool> = rows.iter().map(|row| row.iter().all(|value| value.is_finite())).collect();
     assert_eq!(finite, [true, false, true]);
     for (row, id) in [(0, 1), (2, 2)] {
-        let alone = encode(&mut cuda, &pullquote_core::encoder::Batch::new(vec![id], vec![1]));
+        let alone = encode(&mut cuda, &Batch::new(vec![id], vec![1]));
         assert!(largest_difference(&alone, &rows[row..=row]) < 1e-6);
     }
 }
@@ -170,10 +170,10 @@ fn scores(rows: &[Vec<f32>], queries: &[f32]) -> Vec<Vec<f32>> {
 fn queries_are_scored_on_the_device() {
     let directory = write(&draft("bert"));
     let mut cpu = load(&directory, &["cpu"], 1);
-    assert!(!cpu.spec().scores);
-    let mut cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
-        .expect("the model is sound");
-    assert!(cuda.spec().scores);
+    assert!(!cpu.capabilities().cosines);
+    let mut cuda =
+        fake_cudart::load(directory.path(), 1, "float32", LoadOptions::default()).expect("the model is sound");
+    assert!(cuda.capabilities().cosines);
     let dimension = cuda.spec().dimension;
     // Batches with and without queries take turns, in reused memory.
     let mut previous = None;
@@ -183,54 +183,37 @@ fn queries_are_scored_on_the_device() {
         let expected = match usize::try_from(seed % 4).expect("it is small") {
             0 => rows,
             count => {
-                batch.queries = queries(count, dimension);
+                (batch.output, batch.queries) = (Output::Cosines, queries(count, dimension));
                 scores(&rows, &batch.queries)
             }
         };
         let ticket = cuda.submit(0, &batch).expect("the batch is sound");
         if let Some((ticket, expected)) = previous.replace((ticket, expected)) {
-            let found = collect(&mut cuda, ticket);
-            assert!(largest_difference(&found, &expected) < 1e-5, "{found:?} {expected:?}");
-            assert_eq!(found[0].len(), expected[0].len());
+            let (found, expected) = (collect_values(&mut cuda, ticket), expected.concat());
+            assert_eq!(found.len(), expected.len());
+            assert!(largest_difference(&[found], &[expected]) < 1e-5);
         }
     }
     let mut scored = batch(1, &[3]);
-    scored.queries = queries(1, dimension);
+    (scored.output, scored.queries) = (Output::Cosines, queries(1, dimension));
     let refused = cpu.submit(0, &scored).expect_err("it compares nothing");
     assert_eq!(refused.kind(), ErrorKind::Internal);
     scored.queries.pop();
     assert_eq!(cuda.submit(0, &scored).expect_err("one value is missing").kind(), ErrorKind::Encoder);
 }
 
-unsafe extern "C" fn push_scores(context: *mut c_void, index: usize, values: *const f32) {
-    // SAFETY: the test below passes this type, and `values` has as many values as the batch had queries.
-    let (rows, values) = unsafe {
-        let (rows, width) = &mut *context.cast::<(Vec<Vec<f32>>, usize)>();
-        (rows, std::slice::from_raw_parts(values, *width))
-    };
-    assert_eq!(index, rows.len());
-    rows.push(values.to_vec());
-}
-
 #[test]
 fn encoder_table_passes_queries() {
     let directory = write(&draft("bert"));
     let rows = encode(&mut load(&directory, &["cpu"], 1), &batch(4, &[3, 3, 10]));
-    let cuda = TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float32", Varlen::Cuda, &FAKE, None)
-        .expect("the model is sound");
-    let queries = queries(2, cuda.spec().dimension);
+    let cuda = fake_cudart::load(directory.path(), 1, "float32", LoadOptions::default()).expect("the model is sound");
+    let scored = Batch { output: Output::Cosines, queries: queries(2, cuda.spec().dimension), ..batch(4, &[3, 3, 10]) };
     let table = encoder_table(cuda).expect("a spec can be written");
-    let sound = batch(4, &[3, 3, 10]);
-    let mut ticket = 0;
-    let mut found: (Vec<Vec<f32>>, usize) = (Vec::new(), 2);
-    // SAFETY: the state is live until it is released; pointers and counts belong together; the context is what
-    // `push_scores` expects.
-    unsafe {
-        let (ids, lengths) = (sound.ids.as_ptr(), sound.lengths.as_ptr());
-        let queries = queries.as_ptr();
-        assert_eq!((table.submit)(table.state, 0, ids, 16, lengths, 3, queries, 2, &raw mut ticket), 0);
-        assert_eq!((table.collect)(table.state, ticket, push_scores, (&raw mut found).cast()), 0);
-        (table.release)(table.state);
-    }
-    assert!(largest_difference(&found.0, &scores(&rows, &queries)) < 1e-5);
+    let (code, number) = submit_to(&table, &scored);
+    assert_eq!(code, 0);
+    let (code, values, _) = collect_from(&table, number);
+    assert_eq!(code, 0);
+    assert!(largest_difference(&[values], &[scores(&rows, &scored.queries).concat()]) < 1e-5);
+    // SAFETY: nothing uses the state afterwards.
+    unsafe { (table.release)(table.state) };
 }

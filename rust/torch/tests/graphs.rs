@@ -16,7 +16,10 @@ use fake_cudart::{
     launches, leaks, on_capture, set_mode, staging, warnings,
 };
 use flash::{KernelMode, assert_no_violations, register, take_any_type};
-use models::{Sizes, batch, largest_difference, min_cosine, other_draft, padded_rows, scaled_draft, write};
+use models::{
+    Sizes, batch, collect_from, largest_difference, min_cosine, other_draft, padded_rows, scaled_draft, submit_to,
+    write,
+};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::{Batch, Encoder, GraphState};
@@ -24,7 +27,7 @@ use pullquote_core::error::ErrorKind;
 use pullquote_torch::cuda::device::CudaDevice;
 use pullquote_torch::cuda::graphs::bucket;
 use pullquote_torch::cuda::staging::RaggedShape;
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::{LoadOptions, TorchEncoder};
 use pullquote_torch::ffi::table::encoder_table;
 use pullquote_torch::model::layout::{DeviceBatch, Ragged};
 use pullquote_torch::model::network::{Network, copy_rows};
@@ -309,31 +312,37 @@ fn encoder_reports_graphs() {
     let _kernel = set_up();
     let directory = write(&scaled_draft("bert", SIZES, "gelu"));
     let load = |graphs| {
-        TorchEncoder::load_cuda_path_on_cpu(directory.path(), 1, "float16", Varlen::Everywhere, &FAKE, graphs)
-            .expect("the model is sound")
+        let options = LoadOptions { varlen: Varlen::Everywhere, graphs, ..LoadOptions::default() };
+        fake_cudart::load(directory.path(), 1, "float16", options).expect("the model is sound")
     };
     let mut without = load(None);
     let mut with = load(Some(GRAPHS));
+    let collected = |encoder: &mut TorchEncoder, seed| {
+        let ticket = encoder.submit(0, &batch(seed, SHAPES[1])).expect("the batch is sound");
+        let mut values = Vec::new();
+        let graphs = encoder.collect(ticket, &mut |rows| values = rows.into_owned()).expect("it is sound").graphs;
+        (values.chunks(encoder.spec().dimension).map(<[f32]>::to_vec).collect::<Vec<_>>(), graphs)
+    };
     for seed in 0..4 {
-        let batch = batch(seed, SHAPES[1]);
-        let expected = models::encode(&mut without, &batch);
-        assert!(min_cosine(&models::encode(&mut with, &batch), &expected) > 0.99999);
+        let (expected, none) = collected(&mut without, seed);
+        assert_eq!(none, GraphState::default());
+        let (rows, graphs) = collected(&mut with, seed);
+        assert!(min_cosine(&rows, &expected) > 0.99999);
+        assert_eq!(graphs, GraphState { replayed: seed.saturating_sub(1), error: None });
     }
-    assert_eq!(without.graphs(0), GraphState::default());
-    assert_eq!(with.graphs(0), GraphState { replayed: 2, error: None });
     set_mode(0, Mode::Graphs(GraphCall::Launch, fake_cudart::LAUNCH_OUT_OF_RESOURCES));
-    models::encode(&mut with, &batch(9, SHAPES[1]));
+    let (_, state) = collected(&mut with, 9);
     set_mode(0, Mode::Works);
-    let state = with.graphs(0);
     assert!(state.replayed == 2 && state.error.as_ref().is_some_and(|error| error.contains("too many")), "{state:?}");
     let table = encoder_table(with).expect("a spec can be written");
-    let mut replayed = 0;
-    // SAFETY: the state is live until it is released, and so is the text.
+    let (code, number) = submit_to(&table, &batch(1, SHAPES[1]));
+    assert_eq!(code, 0);
+    let (code, _, report) = collect_from(&table, number);
+    assert_eq!((code, report.graphs_replayed), (0, 2));
+    // SAFETY: the text lives as long as the state, which nothing uses after its release.
     unsafe {
-        let graphs = table.graphs.expect("it has graphs");
-        let error = CStr::from_ptr(graphs(table.state, 0, &raw mut replayed)).to_string_lossy().into_owned();
-        assert_eq!((replayed, Some(error)), (2, state.error));
-        assert!(graphs(table.state, 1, &raw mut replayed).is_null(), "there is no such device");
+        let error = CStr::from_ptr(report.graphs_error).to_string_lossy().into_owned();
         (table.release)(table.state);
+        assert_eq!(Some(error), state.error);
     }
 }

@@ -5,12 +5,13 @@ mod models;
 use models::{Draft, ModelDirectory, draft, write, write_small_files};
 use pullquote_core::encoder::Encoder;
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::{LoadOptions, TorchEncoder};
 use serde_json::json;
 use tch::{Device, Kind, Tensor};
 
 fn failure(directory: &ModelDirectory) -> Error {
-    TorchEncoder::load(directory.path(), &["cpu".to_owned()], "float32", Some(1)).expect_err("the model is bad")
+    TorchEncoder::load(directory.path(), &["cpu".to_owned()], "float32", Some(1), LoadOptions::default())
+        .expect_err("the model is bad")
 }
 
 fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
@@ -101,9 +102,10 @@ fn damaged_files_are_named() {
 #[test]
 fn unknown_dtypes_are_named() {
     let directory = write(&draft("bert"));
-    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", Some(1)).expect_err("there is none");
+    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int4", Some(1), LoadOptions::default())
+        .expect_err("there is none");
     assert_error(&error, ErrorKind::InvalidArgument, &["\"int4\"", "\"auto\"", "\"float16\"", "\"int8\""]);
-    let error =
-        TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", Some(1)).expect_err("it has no bytes");
+    let error = TorchEncoder::load(directory.path(), &["cpu".to_owned()], "int8", Some(1), LoadOptions::default())
+        .expect_err("it has no bytes");
     assert_error(&error, ErrorKind::InvalidArgument, &["int8", "\"cpu\"", "own encoder"]);
 }

@@ -4,7 +4,7 @@ mod models;
 
 use models::{batch, draft, encode, largest_difference, load, single_rows, trace, write, write_small_files};
 use pullquote_core::encoder::{Batch, Encoder};
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::{LoadOptions, TorchEncoder};
 use serde_json::json;
 use tch::Tensor;
 
@@ -59,7 +59,7 @@ fn half_precision_stays_close() {
     let batch = batch(2, &[12, 7]);
     let exact = encode(&mut load(&directory, &["cpu"], 1), &batch);
     for dtype in ["bfloat16", "float16"] {
-        let encoder = TorchEncoder::load(directory.path(), &["cpu".to_owned()], dtype, Some(1));
+        let encoder = TorchEncoder::load(directory.path(), &["cpu".to_owned()], dtype, Some(1), LoadOptions::default());
         let mut encoder = encoder.expect("the model is sound");
         assert_eq!(encoder.spec().dtype, dtype);
         for (exact, narrow) in exact.iter().zip(encode(&mut encoder, &batch)) {
@@ -77,7 +77,8 @@ fn torch_script_vectors_are_pooled_unless_they_are_row_vectors() {
         let directory = write_small_files(&draft);
         trace(pooled).save(directory.path().join("model.pt")).expect("a module can be saved");
         let narrow =
-            TorchEncoder::load(directory.path(), &["cpu".to_owned()], "bfloat16", Some(1)).expect_err("it is float32");
+            TorchEncoder::load(directory.path(), &["cpu".to_owned()], "bfloat16", Some(1), LoadOptions::default())
+                .expect_err("it is float32");
         assert!(["float32", "bfloat16"].iter().all(|dtype| narrow.message().contains(dtype)), "{narrow}");
         let mut encoder = load(&directory, &["cpu"], 1);
         assert_eq!((encoder.spec().dimension, encoder.spec().vocabulary), (3, 30));

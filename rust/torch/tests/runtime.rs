@@ -21,7 +21,7 @@ use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
 use pullquote_torch::cuda::device::CudaDevice;
 use pullquote_torch::cuda::runtime::Runtime;
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::{LoadOptions, TorchEncoder};
 use pullquote_torch::model::network::Network;
 use pullquote_torch::model::varlen::Varlen;
 use serde_json::json;
@@ -207,7 +207,8 @@ fn the_runtime_of_torch_answers() {
 static ENCODERS: Mutex<()> = Mutex::new(());
 
 fn encoder(directory: &ModelDirectory, count: usize) -> Result<TorchEncoder> {
-    TorchEncoder::load_cuda_path_on_cpu(directory.path(), count, "float32", Varlen::Off, &FAKE, None)
+    let options = LoadOptions { varlen: Varlen::Off, ..LoadOptions::default() };
+    fake_cudart::load(directory.path(), count, "float32", options)
 }
 
 #[test]

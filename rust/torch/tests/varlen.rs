@@ -22,7 +22,7 @@ use pullquote_core::encoder::{Batch, Encoder, Ticket};
 use pullquote_core::error::ErrorKind;
 use pullquote_torch::cuda::device::CudaDevice;
 use pullquote_torch::cuda::staging::{row_bucket, token_bucket};
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::LoadOptions;
 use pullquote_torch::model::layout::DeviceBatch;
 use pullquote_torch::model::network::{Network, copy_rows};
 use pullquote_torch::model::varlen::Varlen;
@@ -181,9 +181,8 @@ fn cuda_device_gives_the_rows_of_a_cpu_device_without_padding() {
         let directory = write(&pooled_draft(family, pooling));
         let mut cpu = load(&directory, &["cpu"], 1);
         for dtype in HALF_PRECISION {
-            let cuda =
-                TorchEncoder::load_cuda_path_on_cpu(directory.path(), 2, dtype.name(), Varlen::Everywhere, &FAKE, None);
-            let mut cuda = cuda.expect("the model is sound");
+            let options = LoadOptions { varlen: Varlen::Everywhere, ..LoadOptions::default() };
+            let mut cuda = fake_cudart::load(directory.path(), 2, dtype.name(), options).expect("the model is sound");
             let batches: Vec<Batch> = (0..).zip(lengths()).map(|(seed, lengths)| batch(seed, &lengths)).collect();
             assert_eq!(calls(), 1 + 2 * 2 * LAYERS, "the reference, and two batches to warm up each device");
             assert!(cuda.spec().devices.iter().all(|device| !device.padded_rows));

@@ -40,13 +40,12 @@ def states(highlighter: Any) -> dict[str, DeviceState]:
     return {state.name: state for state in highlighter.device_states}
 
 
-@pytest.mark.parametrize("has_optional", [True, False])
 @pytest.mark.parametrize(
     "fault", [Fault(errors.EncoderError.code, "broken"), Fault(errors.DeviceError.code, "gone", at_collect=True)]
 )
-def test_failing_device_is_skipped_and_recovers(has_optional: bool, fault: Fault, expected: Any) -> None:
+def test_failing_device_is_skipped_and_recovers(fault: Fault, expected: Any) -> None:
     broken = {1}
-    own = FaultyEncoder(TWO, lambda device, *_: fault if device in broken else None, has_optional=has_optional)
+    own = FaultyEncoder(TWO, lambda device, *_: fault if device in broken else None)
     with over(own) as highlighter:
         assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
         state = states(highlighter)["cpu:1"]

@@ -223,20 +223,38 @@ def test_threads_caller_starts_no_threads() -> None:
 import torch, pullquote.engine, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 4000
 torch.get_num_threads(); before = thread_names(); own = torch.get_num_threads()
-with pullquote.Highlighter(devices="cpu", threads="caller") as h:
-    h.highlights("moon", [page[:5000]]); h.embed(["a", "b"]); h.highlights("moon", [page], effort="fast")
-    assert thread_names() == before, thread_names()
-with pullquote.engine.Engine(devices="cpu", threads="caller") as e:
-    e.add_request("a", "moon", [page[:5000]])
-    while e.has_unfinished_requests(): e.step()
-    assert thread_names() == before, thread_names()
-with pullquote.Highlighter(encoder=lambda texts: [[1.0, len(t)] for t in texts], threads="caller") as h:
-    h.highlights("moon", [page])
-    assert thread_names() == before, thread_names()
+for encoder in ({"devices": "cpu"}, {"devices": "cpu", "encoder": "torch"}, {"encoder": lambda texts: [[1.0, len(t)] for t in texts]}):
+    with pullquote.engine.Engine(threads="caller", **encoder) as e:
+        e.add_request("a", "moon", [page[:5000]])
+        e.add_request("b", "moon", [page], {"effort": "fast"})
+        while e.has_unfinished_requests():
+            assert all(output.error is None for output in e.step())
+        assert thread_names() == before, thread_names()
 assert torch.get_num_threads() == own
 print("ok")
 """
     assert run_code(code) == "ok\n"
+
+
+@pytest.mark.slow
+def test_threads_caller_restores_torch_settings() -> None:
+    import torch
+
+    def settings() -> tuple[Any, ...]:
+        kept = torch.ones(1, requires_grad=True) * 2
+        return (torch.get_num_threads(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), kept.requires_grad)
+
+    own = torch.get_num_threads()
+    modes: list[Any] = [torch.enable_grad(), torch.no_grad(), torch.inference_mode()]
+    with Engine(devices="cpu", encoder="torch", threads="caller") as engine:
+        for number, mode in enumerate(modes):
+            with mode:
+                torch.set_num_threads(2)
+                before = settings()
+                engine.add_request(str(number), "moon", [MOON])
+                assert run(engine)[str(number)].error is None
+                assert settings() == before
+    torch.set_num_threads(own)
 
 
 @pytest.mark.slow
@@ -306,23 +324,10 @@ def test_invalid_threads_and_cores_are_errors() -> None:
             Highlighter(encoder=encode, **wrong)
 
 
-def test_threads_caller_with_16_callers(pages: dict[str, str]) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    texts = list(pages.values())
-    with Highlighter(encoder=encode, threads="caller") as alone, ThreadPoolExecutor(16) as threads:
-        expected = [alone.highlights("Who?", [text]).spans.tolist() for text in texts]
-        found = threads.map(lambda n: alone.highlights("Who?", [texts[n % len(texts)]]).spans.tolist(), range(200))
-        assert list(found) == [expected[n % len(texts)] for n in range(200)]
-
-
-def test_async_highlighter_refuses_threads_caller() -> None:
-    with Highlighter(encoder=encode, threads="caller") as alone:
-        awaited = pullquote.AsyncHighlighter.sharing(alone)
-        import asyncio
-
-        with raises(errors.InvalidArgumentError, "threads"):
-            asyncio.run(awaited.highlights("cat", [MOON]))
+@pytest.mark.parametrize("made", [Highlighter, pullquote.AsyncHighlighter])
+def test_threads_caller_is_for_engine(made: Any) -> None:
+    with raises(errors.InvalidArgumentError, "threads", '"caller"', "pullquote.engine.Engine"):
+        made(encoder=encode, threads="caller")
 
 
 def test_docstring_example_runs() -> None:

@@ -54,7 +54,7 @@ class Load:
 
     def __init__(self) -> None:
         self.shared = Highlighter(encoder=encode, cache_bytes=1 << 20)
-        self.caller = Highlighter(encoder=encode, threads="caller", cache_bytes=0)
+        self.uncached = Highlighter(encoder=encode, cache_bytes=0)
         # Computes expected answers, with one caller at a time.
         self.calm = Highlighter(encoder=encode, threads=1, cache_bytes=0)
         self.awaited = AsyncHighlighter.sharing(self.shared, max_concurrent=8)
@@ -85,7 +85,7 @@ class Load:
 
     def call(self, rng: random.Random) -> None:
         texts = [page(rng) for _ in range(rng.choice([1, 1, 3]))]
-        highlighter = rng.choice([self.shared, self.shared, self.caller])
+        highlighter = rng.choice([self.shared, self.shared, self.uncached])
         found = highlighter.highlights("cat 3", texts)
         assert all(found.texts[h.page][h.start : h.end] == h.text for list_ in found for h in list_)
         if rng.random() < 0.1:
@@ -99,7 +99,7 @@ class Load:
         self.shared.highlights("cat", wrong)
 
     def poison(self, rng: random.Random) -> None:
-        rng.choice([self.shared, self.caller]).highlights("cat", [page(rng), "This is poison."])
+        rng.choice([self.shared, self.uncached]).highlights("cat", [page(rng), "This is poison."])
 
     def cancel(self, rng: random.Random) -> None:
         async def main() -> None:
@@ -163,7 +163,7 @@ def test_mixed_load_with_failures_leaves_nothing_behind() -> None:
     began = time.perf_counter()
     assert len(load.shared.highlights("cat", ["The cat."])[0]) == 1
     assert time.perf_counter() - began < 30
-    for made in (load.shared, load.caller, load.calm):
+    for made in (load.shared, load.uncached, load.calm):
         made.close()
     # The text pool ends with the last highlighter.
     del load, made, threads, thread

@@ -47,17 +47,16 @@ class Awaited:
 
 
 class Offers:
-    def __init__(self) -> None:
-        self.capsule = find_torch_encoder().load(str(embedded_model()), ["cpu"], "float32", 1)
+    def __init__(self, threads: int = 1) -> None:
+        self.capsule = find_torch_encoder().load(str(embedded_model()), ["cpu"], "float32", threads)
 
     def __pullquote_encoder__(self) -> object:
         return self.capsule
 
 
-@pytest.mark.parametrize("threads", [1, "caller"])
-def test_encode_ids_gets_model_tokenizer_ids(threads: Any) -> None:
+def test_encode_ids_gets_model_tokenizer_ids() -> None:
     own = Ids()
-    with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:
+    with Highlighter(embedded_model(), encoder=own) as highlighter:
         found = highlighter.embed(["The moon.", "Cats sleep a lot."])
         assert highlighter.highlights("moon", [MOON]).work.tokens > 0
     # [CLS] the moon . [SEP] by Hugging Face's tokenizer.
@@ -90,13 +89,12 @@ def test_async_encode_matches_sync_and_stops_its_loop() -> None:
     assert not any(thread.name == "pullquote-await" for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("threads", [1, "caller"])
-def test_closed_highlighter_drops_its_encoder(threads: Any) -> None:
+def test_closed_highlighter_drops_its_encoder() -> None:
     # Several times, because the order of threads varies: the function's thread drops it without another call of ours.
     for _ in range(20):
         own = Ids()
         seen = weakref.ref(own)
-        with Highlighter(embedded_model(), encoder=own, threads=threads) as highlighter:
+        with Highlighter(embedded_model(), encoder=own) as highlighter:
             highlighter.embed([MOON])
         del own, highlighter
         deadline = time.monotonic() + 60
@@ -106,9 +104,9 @@ def test_closed_highlighter_drops_its_encoder(threads: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["offered", "capsule"])
-def test_encoder_capsule_with_model_tokenizer(kind: str, highlighter: Highlighter) -> None:
-    own = Offers()
+@pytest.mark.parametrize(("kind", "threads"), [("offered", 1), ("capsule", 1), ("capsule", 0)])
+def test_encoder_capsule_with_model_tokenizer(kind: str, threads: int, highlighter: Highlighter) -> None:
+    own = Offers(threads)
     encoder: Any = own if kind == "offered" else own.capsule
     with Highlighter(embedded_model(), encoder=encoder) as other:
         assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
@@ -146,14 +144,6 @@ def test_table_error_codes(fault: Fault, kind: type[Exception], message: str, at
     own = FaultyEncoder(["cpu"], lambda *_: fault._replace(at_collect=at_collect))
     with Highlighter(embedded_model(), encoder=own) as highlighter, pytest.raises(kind, match=message):
         highlighter.embed([MOON])
-
-
-@pytest.mark.slow
-def test_table_optional_functions_may_be_null(highlighter: Highlighter) -> None:
-    own = FaultyEncoder(["cpu"], has_optional=False)
-    with Highlighter(embedded_model(), encoder=own, profile=True) as other:
-        assert np.allclose(other.embed([MOON]), highlighter.embed([MOON]), atol=1e-5)
-    assert own.runs == 0
 
 
 def test_encode_ids_needs_model_and_encode_refuses_it() -> None:

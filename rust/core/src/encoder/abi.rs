@@ -11,8 +11,7 @@
 //! **Errors.** A function that can fail returns 0 or an [`ErrorKind::code`](crate::error::ErrorKind::code). A code that
 //! the taker does not know counts as [`ErrorKind::Encoder`](crate::error::ErrorKind::Encoder).
 //!
-//! **Threads.** One thread at a time calls the functions, except `run_batch` and the waker. Strings are UTF-8 and end
-//! in NUL.
+//! **Threads.** One thread at a time calls the functions. Strings are UTF-8 and end in NUL.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -37,43 +36,49 @@ pub struct EncoderTable {
         wake: unsafe extern "C" fn(context: *const c_void),
         context: *const c_void,
     ),
-    /// See [`Encoder::submit`](crate::encoder::Encoder::submit). `queries` has `query_count · dimension` values, and
-    /// may be null where `query_count` is 0, as it is unless the spec `scores`. Reads all arrays before it returns.
-    /// Writes `ticket`.
-    pub submit: unsafe extern "C" fn(
-        state: *mut c_void,
-        device: usize,
-        ids: *const i32,
-        id_count: usize,
-        lengths: *const u32,
-        row_count: usize,
-        queries: *const f32,
-        query_count: usize,
-        ticket: *mut u64,
-    ) -> i32,
+    /// See [`Encoder::submit`](crate::encoder::Encoder::submit). Reads all arrays before it returns. Writes the
+    /// `number` of the ticket.
+    pub submit:
+        unsafe extern "C" fn(state: *mut c_void, device: usize, batch: *const BatchArrays, number: *mut u64) -> i32,
     /// See [`Encoder::is_finished`](crate::encoder::Encoder::is_finished).
-    pub is_finished: unsafe extern "C" fn(state: *mut c_void, ticket: u64) -> bool,
-    /// See [`Encoder::collect`](crate::encoder::Encoder::collect). Calls `row(context, index, values)` for each row,
-    /// with `dimension` values, or with `query_count` values where the batch had queries.
+    pub is_finished: unsafe extern "C" fn(state: *mut c_void, device: usize, number: u64) -> bool,
+    /// See [`Encoder::collect`](crate::encoder::Encoder::collect). Calls `receive(context, values, count)` once with
+    /// all values of the batch, and writes what it knows into `report`, which the caller has zeroed.
     pub collect: unsafe extern "C" fn(
         state: *mut c_void,
-        ticket: u64,
-        row: unsafe extern "C" fn(context: *mut c_void, index: usize, values: *const f32),
+        device: usize,
+        number: u64,
+        receive: unsafe extern "C" fn(context: *mut c_void, values: *const f32, count: usize),
         context: *mut c_void,
+        report: *mut BatchReport,
     ) -> i32,
     /// The message of the last function that failed, or null. Valid until the next function is called.
     pub last_error: unsafe extern "C" fn(state: *mut c_void) -> *const c_char,
     /// Stops the encoder's threads and frees its memory. Called once, from any thread.
     pub release: unsafe extern "C" fn(state: *mut c_void),
-    /// See [`Encoder::profile`](crate::encoder::Encoder::profile); null if the encoder does not distinguish stages.
-    pub profile: Option<unsafe extern "C" fn(state: *mut c_void, synchronizes: bool)>,
-    /// See [`Encoder::times`](crate::encoder::Encoder::times); null where the encoder measures nothing. Returns whether
-    /// it wrote `times`.
-    pub times: Option<unsafe extern "C" fn(state: *mut c_void, times: *mut BatchTimes) -> bool>,
-    /// See [`BatchRunner`](crate::encoder::BatchRunner); null where the encoder has none. Any threads may call it,
-    /// several at once and during all other functions, until `release` is called.
-    pub run_batch: Option<unsafe extern "C" fn(state: *mut c_void) -> bool>,
-    /// See [`Encoder::graphs`](crate::encoder::Encoder::graphs); null where no device has CUDA graphs. Writes the
-    /// number of batches, and returns the error, or null; it lives as long as `state`.
-    pub graphs: Option<unsafe extern "C" fn(state: *mut c_void, device: usize, replayed: *mut u64) -> *const c_char>,
+}
+
+/// A [`Batch`](crate::encoder::Batch), as C sees it. A pointer may be null where its count is 0.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BatchArrays {
+    /// The number of an [`Output`](crate::encoder::Output).
+    pub output: u32,
+    pub ids: *const i32,
+    pub id_count: usize,
+    pub lengths: *const u32,
+    pub row_count: usize,
+    pub queries: *const f32,
+    /// Values of `queries`.
+    pub query_values: usize,
+}
+
+/// A [`Collected`](crate::encoder::Collected), as C sees it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BatchReport {
+    pub times: BatchTimes,
+    pub graphs_replayed: u64,
+    /// Null without an error; lives as long as the encoder's `state`.
+    pub graphs_error: *const c_char,
 }

@@ -2,8 +2,7 @@
 //!
 //! There is one worker for each core, with one computing thread each: two such workers are faster than one with two
 //! threads. `submit` queues a batch and returns. Dropping the device lets running batches finish, discards waiting
-//! ones, and joins the workers. Without workers, threads that call [`CpuBatchRunner::run_one`] compute batches, several
-//! at the same time; `collect` computes a batch that none of them has started.
+//! ones, and joins the workers. Without workers, `collect` computes the batch on the calling thread.
 //!
 //! A batch travels in a `Slot`, which is reused after `collect`, so nothing is allocated for each batch.
 
@@ -25,15 +24,15 @@ pub trait Compute: Send + Sync + 'static {
     /// Called once on each worker thread, before its first batch.
     fn prepare_worker(&self) {}
 
-    /// Computes a checked batch and replaces `rows` with its vectors: float32 `[rows, dimension]`.
+    /// Computes a checked batch and replaces `values` with its output.
     ///
     /// # Errors
     /// [`ErrorKind::Encoder`] or [`ErrorKind::OutOfMemory`] if the batch cannot be computed.
-    fn compute(&self, batch: &Batch, workspace: &mut Self::Workspace, rows: &mut Vec<f32>) -> Result<()>;
+    fn compute(&self, batch: &Batch, workspace: &mut Self::Workspace, values: &mut Vec<f32>) -> Result<()>;
 
-    /// As [`Self::compute`], on a caller's thread. Restores the thread's settings.
-    fn compute_for_caller(&self, batch: &Batch, workspace: &mut Self::Workspace, rows: &mut Vec<f32>) -> Result<()> {
-        self.compute(batch, workspace, rows)
+    /// As [`Self::compute`], on a host's thread. Restores the thread's settings.
+    fn compute_for_host(&self, batch: &Batch, workspace: &mut Self::Workspace, values: &mut Vec<f32>) -> Result<()> {
+        self.compute(batch, workspace, values)
     }
 }
 
@@ -46,11 +45,7 @@ pub struct CpuDevice<C: Compute> {
     process: u32,
 }
 
-/// Computes a device's batches on other threads. It stays usable after the device was dropped.
-#[derive(Debug)]
-pub struct CpuBatchRunner<C: Compute>(Arc<DeviceQueue<C>>);
-
-/// Shared by the workers, the device and its runners.
+/// Shared by the workers and the device.
 struct DeviceQueue<C: Compute> {
     model: Arc<C>,
     state: Mutex<BatchQueue<C::Workspace>>,
@@ -73,22 +68,24 @@ struct BatchQueue<Workspace> {
     waiting: VecDeque<Slot>,
     /// Finished and not collected, in any order; few enough for a linear search.
     finished: Vec<Slot>,
+    /// The numbers of batches submitted and not collected; also few.
+    in_flight: Vec<u64>,
     /// Collected and ready for reuse.
     spare: Vec<Slot>,
-    /// Workspaces of runners: as many as ever computed at the same time.
-    workspaces: Vec<Workspace>,
+    /// Of the thread that collects, where there are no workers.
+    workspace: Workspace,
     stopping: bool,
 }
 
-/// A batch on its way to a worker, and its rows on their way back.
+/// A batch on its way to a worker, and its values on their way back.
 ///
 /// There are as many slots as there ever were batches in flight, at most the device's depth. Each grows to its largest
-/// batch: 4 KB of ids and lengths for 512 tokens, and `rows · dimension · 4` bytes of rows.
+/// batch: 4 KB of ids and lengths for 512 tokens, and `rows · dimension · 4` bytes of vectors.
 #[derive(Default)]
 struct Slot {
-    ticket: u64,
+    number: u64,
     batch: Batch,
-    rows: Vec<f32>,
+    values: Vec<f32>,
     failure: Option<Error>,
     queued: Option<Instant>,
     times: BatchTimes,
@@ -103,8 +100,9 @@ impl<C: Compute> CpuDevice<C> {
         let state = BatchQueue {
             waiting: VecDeque::new(),
             finished: Vec::new(),
+            in_flight: Vec::new(),
             spare: Vec::new(),
-            workspaces: Vec::new(),
+            workspace: C::Workspace::default(),
             stopping: false,
         };
         let shared = Arc::new(DeviceQueue {
@@ -129,14 +127,9 @@ impl<C: Compute> CpuDevice<C> {
         Ok(device)
     }
 
-    /// False if batches need a thread of a caller.
+    /// False if `collect` computes batches.
     pub fn has_workers(&self) -> bool {
         !self.workers.is_empty()
-    }
-
-    /// Lets other threads compute batches; `None` if the device has workers.
-    pub fn batch_runner(&self) -> Option<CpuBatchRunner<C>> {
-        (!self.has_workers()).then(|| CpuBatchRunner(Arc::clone(&self.shared)))
     }
 
     pub fn set_waker(&self, waker: Waker) {
@@ -144,51 +137,46 @@ impl<C: Compute> CpuDevice<C> {
         let _ = self.shared.waker.set(waker);
     }
 
-    /// Queues a copy of a checked batch.
-    pub fn submit(&self, ticket: u64, batch: &Batch) {
+    /// Queues a copy of a checked batch. `number` is that of its ticket.
+    pub fn submit(&self, number: u64, batch: &Batch) {
         let began = Instant::now();
         let mut slot = self.shared.lock().spare.pop().unwrap_or_default();
-        slot.ticket = ticket;
-        slot.batch.ids.clone_from(&batch.ids);
-        slot.batch.lengths.clone_from(&batch.lengths);
+        slot.number = number;
+        slot.batch.copy_from(batch);
         slot.times = BatchTimes { copied_in: BatchTimes::since(began), ..BatchTimes::default() };
         slot.queued = Some(Instant::now());
-        self.shared.lock().waiting.push_back(slot);
+        let mut state = self.shared.lock();
+        state.waiting.push_back(slot);
+        state.in_flight.push(number);
+        drop(state);
         self.shared.work.notify_one();
     }
 
-    /// True between the end of the computation and `collect`.
-    pub fn is_finished(&self, ticket: u64) -> bool {
-        self.shared.lock().finished.iter().any(|slot| slot.ticket == ticket)
+    /// Whether `collect` need not wait for a worker. True for an unknown batch, which `collect` rejects.
+    pub fn is_finished(&self, number: u64) -> bool {
+        let state = self.shared.lock();
+        !self.has_workers()
+            || state.finished.iter().any(|slot| slot.number == number)
+            || !state.in_flight.contains(&number)
     }
 
-    /// Waits for a submitted batch and passes its concatenated rows to `read`. Returns its times.
-    pub fn collect(&self, ticket: u64, read: impl FnOnce(&[f32])) -> Result<BatchTimes> {
-        // Without workers, a batch that no thread has started would never finish.
-        while !self.has_workers() && !self.is_finished(ticket) && self.shared.run_one() {}
-        let mut slot = self.shared.wait_for(ticket);
+    /// Waits for a submitted batch and passes its values to `read`. Returns its times.
+    ///
+    /// # Errors
+    /// The batch's error; [`ErrorKind::Internal`] for one that was not submitted, or was collected before.
+    pub fn collect(&self, number: u64, read: impl FnOnce(&[f32])) -> Result<BatchTimes> {
+        if !self.has_workers() {
+            self.shared.compute_here(number);
+        }
+        let mut slot = self.shared.wait_for(number)?;
         let (failure, mut times) = (slot.failure.take(), slot.times);
         if failure.is_none() {
             let began = Instant::now();
-            read(&slot.rows);
+            read(&slot.values);
             times.copied_out += BatchTimes::since(began);
         }
         self.shared.lock().spare.push(slot);
         failure.map_or(Ok(times), Err)
-    }
-}
-
-impl<C: Compute> Clone for CpuBatchRunner<C> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<C: Compute> CpuBatchRunner<C> {
-    /// Computes one waiting batch on the calling thread and restores the thread's settings. Returns false if none
-    /// waits.
-    pub fn run_one(&self) -> bool {
-        self.0.run_one()
     }
 }
 
@@ -221,7 +209,7 @@ impl<C: Compute> DeviceQueue<C> {
         self.model.prepare_worker();
         let mut workspace = C::Workspace::default();
         while let Some(mut slot) = self.next() {
-            slot.failure = run(&mut slot, |batch, rows| self.model.compute(batch, &mut workspace, rows)).err();
+            slot.failure = run(&mut slot, |batch, values| self.model.compute(batch, &mut workspace, values)).err();
             self.lock().finished.push(slot);
             self.finished.notify_all();
             if let Some(waker) = self.waker.get() {
@@ -243,26 +231,28 @@ impl<C: Compute> DeviceQueue<C> {
         }
     }
 
-    /// Computes the batch that has waited longest, on the calling thread. Returns false if none waits.
-    fn run_one(&self) -> bool {
+    /// Computes a waiting batch on the calling thread.
+    fn compute_here(&self, number: u64) {
         let mut state = self.lock();
-        let Some(mut slot) = state.waiting.pop_front() else { return false };
-        let mut workspace = state.workspaces.pop().unwrap_or_default();
+        let index = state.waiting.iter().position(|slot| slot.number == number);
+        let Some(mut slot) = index.and_then(|index| state.waiting.remove(index)) else { return };
+        let mut workspace = std::mem::take(&mut state.workspace);
         drop(state);
-        slot.failure = run(&mut slot, |batch, rows| self.model.compute_for_caller(batch, &mut workspace, rows)).err();
+        slot.failure = run(&mut slot, |batch, values| self.model.compute_for_host(batch, &mut workspace, values)).err();
         let mut state = self.lock();
         state.finished.push(slot);
-        state.workspaces.push(workspace);
-        drop(state);
-        self.finished.notify_all();
-        true
+        state.workspace = workspace;
     }
 
-    fn wait_for(&self, ticket: u64) -> Slot {
+    fn wait_for(&self, number: u64) -> Result<Slot> {
         let mut state = self.lock();
+        let Some(index) = state.in_flight.iter().position(|known| *known == number) else {
+            return Err(Error::new(ErrorKind::Internal, format!("batch {number} is not in flight")));
+        };
+        state.in_flight.swap_remove(index);
         loop {
-            if let Some(index) = state.finished.iter().position(|slot| slot.ticket == ticket) {
-                return state.finished.swap_remove(index);
+            if let Some(index) = state.finished.iter().position(|slot| slot.number == number) {
+                return Ok(state.finished.swap_remove(index));
             }
             // No deadline: the thread that started the batch finishes it, panics included.
             state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -272,10 +262,10 @@ impl<C: Compute> DeviceQueue<C> {
 
 /// After a panic, the slot and the workspace are overwritten before they are read.
 fn run(slot: &mut Slot, compute: impl FnOnce(&Batch, &mut Vec<f32>) -> Result<()>) -> Result<()> {
-    let Slot { batch, rows, queued, times, .. } = slot;
+    let Slot { batch, values, queued, times, .. } = slot;
     times.waited = queued.map_or(0, BatchTimes::since);
     let began = Instant::now();
-    let computed = catch_unwind(AssertUnwindSafe(|| compute(batch, rows)));
+    let computed = catch_unwind(AssertUnwindSafe(|| compute(batch, values)));
     times.computed = BatchTimes::since(began);
     computed.unwrap_or_else(|panic| {
         let message = format!("the batch failed: a worker panicked: {}", panic_message(&*panic));
@@ -286,18 +276,6 @@ fn run(slot: &mut Slot, compute: impl FnOnce(&Batch, &mut Vec<f32>) -> Result<()
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
-}
-
-/// Rejects values that are not finite, which show a type too narrow for the model.
-///
-/// # Errors
-/// [`ErrorKind::Encoder`] if a value is NaN or infinite.
-pub fn check_rows(values: &[f32]) -> Result<()> {
-    if values.iter().all(|value| value.is_finite()) {
-        return Ok(());
-    }
-    let message = "the model returned values that are not finite; try dtype \"float32\", or check its weights";
-    Err(Error::new(ErrorKind::Encoder, message))
 }
 
 #[cfg(test)]
@@ -320,37 +298,39 @@ mod tests {
             self.prepared.fetch_add(1, Ordering::SeqCst);
         }
 
-        fn compute(&self, batch: &Batch, _: &mut Vec<i32>, rows: &mut Vec<f32>) -> Result<()> {
+        fn compute(&self, batch: &Batch, _: &mut Vec<i32>, values: &mut Vec<f32>) -> Result<()> {
             assert!(!batch.ids.contains(&99), "ninety-nine");
-            rows.clear();
-            rows.extend(batch.ids.iter().map(|id| f32::from(i16::try_from(*id).unwrap_or(i16::MAX))));
+            values.clear();
+            values.extend(batch.ids.iter().map(|id| f32::from(i16::try_from(*id).unwrap_or(i16::MAX))));
             if batch.ids.contains(&13) {
                 return Err(Error::new(ErrorKind::OutOfMemory, "thirteen"));
             }
             Ok(())
         }
 
-        fn compute_for_caller(&self, batch: &Batch, workspace: &mut Vec<i32>, rows: &mut Vec<f32>) -> Result<()> {
+        fn compute_for_host(&self, batch: &Batch, workspace: &mut Vec<i32>, values: &mut Vec<f32>) -> Result<()> {
             self.lent.fetch_add(1, Ordering::SeqCst);
-            self.compute(batch, workspace, rows)
+            self.compute(batch, workspace, values)
         }
     }
 
-    fn rows(device: &CpuDevice<Ids>, ticket: u64) -> Result<Vec<f32>> {
+    fn values(device: &CpuDevice<Ids>, number: u64) -> Result<Vec<f32>> {
         let mut found = Vec::new();
-        device.collect(ticket, |rows| found.extend_from_slice(rows)).map(|_| found)
+        device.collect(number, |values| found.extend_from_slice(values)).map(|_| found)
     }
 
     #[test]
     fn batches_come_back_by_ticket_in_any_order() {
         let model = Arc::new(Ids::default());
         let device = CpuDevice::start("cpu", 2, Arc::clone(&model)).unwrap();
-        for ticket in 0..40_u8 {
-            device.submit(u64::from(ticket), &Batch::new(vec![100 + i32::from(ticket); 3], vec![1; 3]));
+        for number in 0..40_u8 {
+            device.submit(u64::from(number), &Batch::new(vec![100 + i32::from(number); 3], vec![1; 3]));
         }
-        for ticket in (0..40_u8).rev() {
-            assert_eq!(rows(&device, u64::from(ticket)).unwrap(), [100.0 + f32::from(ticket); 3]);
+        for number in (0..40_u8).rev() {
+            assert_eq!(values(&device, u64::from(number)).unwrap(), [100.0 + f32::from(number); 3]);
         }
+        assert!(device.is_finished(7), "it was collected");
+        assert_eq!(values(&device, 7).unwrap_err().kind(), ErrorKind::Internal);
         drop(device);
         assert_eq!((model.prepared.load(Ordering::SeqCst), model.lent.load(Ordering::SeqCst)), (2, 0));
     }
@@ -359,36 +339,26 @@ mod tests {
     fn a_batch_that_fails_or_panics_fails_alone() {
         for workers in [0, 1] {
             let device = CpuDevice::start("cpu", workers, Arc::new(Ids::default())).unwrap();
-            for (ticket, id) in [(0, 99), (1, 13), (2, 7)] {
-                device.submit(ticket, &Batch::new(vec![id], vec![1]));
+            for (number, id) in [(0, 99), (1, 13), (2, 7)] {
+                device.submit(number, &Batch::new(vec![id], vec![1]));
             }
-            let panicked = rows(&device, 0).unwrap_err();
+            let panicked = values(&device, 0).unwrap_err();
             assert!(panicked.kind() == ErrorKind::Encoder && panicked.message().contains("ninety-nine"), "{panicked}");
-            assert_eq!(rows(&device, 1).unwrap_err().kind(), ErrorKind::OutOfMemory);
-            assert_eq!(rows(&device, 2).unwrap(), [7.0]);
+            assert_eq!(values(&device, 1).unwrap_err().kind(), ErrorKind::OutOfMemory);
+            assert_eq!(values(&device, 2).unwrap(), [7.0]);
         }
     }
 
     #[test]
-    fn batch_runners_compute_without_workers() {
+    fn collect_computes_without_workers() {
         let model = Arc::new(Ids::default());
         let device = CpuDevice::start("cpu", 0, Arc::clone(&model)).unwrap();
-        let helping = device.batch_runner().expect("it has no workers");
-        assert!(!helping.run_one(), "nothing waits");
         device.submit(0, &Batch::new(vec![1], vec![1]));
         device.submit(1, &Batch::new(vec![2], vec![1]));
-        assert!(helping.run_one());
-        assert!(device.is_finished(0) && !device.is_finished(1));
-        assert_eq!(rows(&device, 1).unwrap(), [2.0], "collect computes");
-        assert_eq!(rows(&device, 0).unwrap(), [1.0]);
-        assert_eq!(model.lent.load(Ordering::SeqCst), 2);
-        assert!(CpuDevice::start("cpu", 1, model).unwrap().batch_runner().is_none());
-    }
-
-    #[test]
-    fn rows_must_be_finite() {
-        assert!(check_rows(&[0.0, -1.0]).is_ok());
-        assert_eq!(check_rows(&[0.0, f32::NAN]).unwrap_err().kind(), ErrorKind::Encoder);
-        assert!(check_rows(&[f32::INFINITY]).is_err());
+        assert!(device.is_finished(0) && device.is_finished(1), "nothing would be waited for");
+        assert_eq!(values(&device, 1).unwrap(), [2.0]);
+        assert_eq!(model.lent.load(Ordering::SeqCst), 1);
+        assert_eq!(values(&device, 0).unwrap(), [1.0]);
+        assert_eq!(values(&device, 0).unwrap_err().kind(), ErrorKind::Internal);
     }
 }

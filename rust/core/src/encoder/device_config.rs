@@ -15,10 +15,8 @@ pub enum DeviceConfig {
     Cpu {
         /// As the user wrote it.
         name: String,
-        /// Threads that each compute whole batches; 0 where waiting callers compute them.
+        /// Threads that each compute whole batches; 0 where the thread that collects computes them.
         workers: usize,
-        /// Batches in flight: one more than workers, or one for each core that callers may run on.
-        depth: usize,
     },
     Cuda {
         /// `cuda:` and the index.
@@ -37,7 +35,7 @@ enum ParsedName {
 /// Parses a list of device names.
 ///
 /// `threads` is the number of CPU workers, distributed over the CPU devices. `None` starts one for each core, at most
-/// 32; with 0, waiting callers compute the batches. `cuda_devices` returns the number of GPUs.
+/// 32; with 0, the thread that collects computes the batches. `cuda_devices` returns the number of GPUs.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for a contradictory list, [`ErrorKind::Device`] for a device that this machine lacks.
@@ -55,16 +53,11 @@ pub fn parse_devices(
     check_cpus(&names, &parsed)?;
     let cpus = parsed.iter().filter(|name| matches!(name, ParsedName::Cpu(_))).count();
     let threads = threads.unwrap_or_else(|| cores().min(MAX_THREADS));
-    // Next to a GPU, a waiting caller also waits for the GPU, so only one can be relied on to compute.
-    let callers = if cpus == names.len() { cores() } else { 1 };
-    let share = |of: usize, cpu: usize| (of / cpus + usize::from(cpu < of % cpus)).max(1);
-    let cpu = |name, cpu| match threads {
-        0 => DeviceConfig::Cpu { name, workers: 0, depth: share(callers, cpu) },
-        _ => DeviceConfig::Cpu { name, workers: share(threads, cpu), depth: share(threads, cpu) + 1 },
-    };
+    // At least one each, unless there are none.
+    let share = |cpu: usize| (threads / cpus + usize::from(cpu < threads % cpus)).max(threads.min(1));
     let mut next = 0..;
     let config = |(name, parsed): (String, ParsedName)| match parsed {
-        ParsedName::Cpu(_) => cpu(name, next.next().unwrap_or(0)),
+        ParsedName::Cpu(_) => DeviceConfig::Cpu { name, workers: share(next.next().unwrap_or(0)) },
         ParsedName::Cuda(index) => DeviceConfig::Cuda { name: format!("cuda:{index}"), index },
     };
     Ok(names.into_iter().zip(parsed).map(config).collect())
@@ -174,7 +167,7 @@ mod tests {
 
     #[test]
     fn threads_are_shared_out() {
-        let cpu = |name: &str, workers| DeviceConfig::Cpu { name: name.to_owned(), workers, depth: workers + 1 };
+        let cpu = |name: &str, workers| DeviceConfig::Cpu { name: name.to_owned(), workers };
         let cuda = |index| DeviceConfig::Cuda { name: format!("cuda:{index}"), index };
         assert_eq!(places(&["cpu"], 5, 0).unwrap(), [cpu("cpu", 5)]);
         assert_eq!(places(&["cpu:0", "cpu:1"], 5, 0).unwrap(), [cpu("cpu:0", 3), cpu("cpu:1", 2)]);
@@ -183,20 +176,7 @@ mod tests {
         assert_eq!(places(&["auto"], 2, 2).unwrap(), [cuda(0), cuda(1)]);
         assert_eq!(places(&["cuda", "cuda:0", "cpu"], 2, 1).unwrap(), [cuda(0), cuda(0), cpu("cpu", 2)]);
         assert!(matches!(&places(&["cpu"], 0, 0).unwrap()[..], [DeviceConfig::Cpu { workers: 1..=32, .. }]));
-    }
-
-    #[test]
-    fn without_threads_there_are_as_many_batches_as_cores() {
-        let places = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            parse_devices(&names, Some(0), &|| 1).unwrap()
-        };
-        let cpu = |name: &str, depth| DeviceConfig::Cpu { name: name.to_owned(), workers: 0, depth };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        assert_eq!(places(&["cpu"]), [cpu("cpu", cores)]);
-        let half = cores / 2;
-        assert_eq!(places(&["cpu:0", "cpu:1"]), [cpu("cpu:0", cores - half), cpu("cpu:1", half.max(1))]);
-        // Next to a GPU a single batch, because a waiting caller may be waiting for the GPU.
-        assert_eq!(places(&["cuda", "cpu"])[1], cpu("cpu", 1));
+        let names = ["cpu:0", "cpu:1"].map(str::to_owned);
+        assert_eq!(parse_devices(&names, Some(0), &|| 0).unwrap(), [cpu("cpu:0", 0), cpu("cpu:1", 0)]);
     }
 }

@@ -21,7 +21,7 @@ use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
 use crate::scheduler::Pending;
-use crate::scheduler::batches::{BatchQueries, RowSource};
+use crate::scheduler::batches::{BatchQueries, RowSource, Wanted};
 use crate::text::page::ByteSpan;
 use crate::tokens::TokenPage;
 
@@ -98,7 +98,7 @@ impl<'page, 'text> Comparison<'page, 'text> {
             truncated: 0,
             new_vectors: None,
         };
-        let device_computes = spec.scores && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
+        let device_computes = spec.capabilities.cosines && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
         let device_queries = device_computes.then(|| Arc::new(BatchQueries::new(queries)));
         let scored = pages.iter().map(unscored).collect();
         Self { pages, duplicates, queries, all_evidence, evidence_of, scored, device_queries }
@@ -216,7 +216,8 @@ pub(super) async fn score_candidates(
             context.call.check_tokens(context.work.tokens)?;
             let queries = comparison.device_queries(&pages);
             let returns_cosines = queries.is_some();
-            let pending = context.scheduler.submit_with_queries(rows, queries, context.call)?;
+            let wanted = queries.map_or(Wanted::Vector, Wanted::Cosines);
+            let pending = context.scheduler.submit_for(wanted, rows, context.call)?;
             jobs.push_back(InFlightJob { pages, returns_cosines, pending });
         }
     }

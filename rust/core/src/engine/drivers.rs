@@ -16,11 +16,11 @@ use crate::runtime::tasks::Task;
 use crate::scheduler::block_on;
 
 impl Engine {
-    /// Runs a future of this engine on this thread, which waits for vectors, or encodes with
-    /// [`Engine::driven_by_callers`].
+    /// Runs a future of this engine on this thread, which waits for vectors.
     ///
     /// # Errors
-    /// Those of the future; [`ErrorKind::Closed`], [`ErrorKind::Forked`], and errors of [`Call::check`].
+    /// Those of the future; [`ErrorKind::Closed`], [`ErrorKind::Forked`], and errors of [`Call::check`];
+    /// [`ErrorKind::InvalidArgument`] with [`Engine::stepped`].
     pub fn wait<T>(&self, call: &Call, future: impl Future<Output = Result<T>>) -> Result<T> {
         let scheduler = self.scheduler()?;
         block_on(future, &scheduler, call)
@@ -29,12 +29,11 @@ impl Engine {
     /// Runs a future on the engine's task threads. It ends when the [`Task`] is dropped or the engine closes.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] with [`Engine::driven_by_callers`].
+    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`]; [`ErrorKind::InvalidArgument`] with [`Engine::stepped`].
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Result<Task<()>> {
         self.check_process()?;
-        if self.is_driven_by_callers {
-            let message = "threads=\"caller\" starts no threads, which asynchronous calls need; allow at least one";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        if self.is_stepped {
+            return Err(Error::new(ErrorKind::InvalidArgument, "this engine works only in its host's steps"));
         }
         self.tasks.spawn(future)
     }

@@ -72,8 +72,7 @@ impl Engine {
     /// As [`Self::embed_streamed`], of rows that [`Self::rows`] or the tokenizer made.
     pub fn embed_rows(&self, rows: Vec<Row>, call: &Call) -> Result<StreamedEmbedding> {
         let scheduler = self.scheduler()?;
-        let rows = rows.into_iter().map(|row| (row.is_truncated(), row.ids)).map(|(is_cut, ids)| (ids, is_cut));
-        let page = TokenPage::of_rows(rows.collect());
+        let page = page_of(rows);
         let truncated = page.truncated.len();
         self.streamed(scheduler, all_rows(&Arc::new(page)), truncated, &call.with_shutdown(&self.shutdown))
     }
@@ -206,6 +205,13 @@ impl Drop for StreamedEmbedding {
 
 pub(super) fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {
     (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }).collect()
+}
+
+/// Rows that [`Engine::rows`] or the tokenizer made, as windows of a page.
+pub(super) fn page_of(rows: Vec<Row>) -> TokenPage {
+    TokenPage::of_rows(
+        rows.into_iter().map(|row| (row.is_truncated(), row.ids)).map(|(is_cut, ids)| (ids, is_cut)).collect(),
+    )
 }
 
 /// Splits rows into parts. Each fills all devices up to their depth.

@@ -4,13 +4,14 @@
 //! vectors until the call is answered. Each call has its own scheduler, which the host drives. So its batches never mix
 //! with another call's, and dropping a call affects no other.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::drivers::DrivenCall;
 use super::{Answers, Engine, Question, Request};
-use crate::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker, for_each_row};
+use crate::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
 use crate::scheduler::device_stats::DeviceStats;
@@ -84,7 +85,7 @@ impl Encoder for HostEncoder {
         true
     }
 
-    fn collect(&mut self, _: Ticket, _: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+    fn collect(&mut self, _: Ticket, _: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
         Err(Error::new(ErrorKind::Internal, "this engine's rows are encoded by its host"))
     }
 }
@@ -97,9 +98,9 @@ impl Encoder for QueueEncoder {
     // No scheduler sleeps that a waker could wake: the host drives it after it has returned vectors.
     fn set_waker(&mut self, _: Waker) {}
 
-    fn submit(&mut self, _: usize, batch: &Batch) -> Result<Ticket> {
+    fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.next += 1;
-        let ticket = Ticket(self.next);
+        let ticket = Ticket { device, number: self.next };
         let mut state = self.queue.lock();
         state.row_counts.insert(ticket, batch.lengths.len());
         state.submitted.push((ticket, batch.clone()));
@@ -110,11 +111,11 @@ impl Encoder for QueueEncoder {
         self.queue.lock().finished.contains_key(&ticket)
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
         let missing = || Error::new(ErrorKind::Internal, "a batch whose vectors are not back");
         let vectors = self.queue.lock().finished.remove(&ticket).ok_or_else(missing)?;
-        for_each_row(&vectors, self.spec.dimension, row);
-        Ok(())
+        receive(Cow::Owned(vectors));
+        Ok(Collected::default())
     }
 }
 
@@ -143,7 +144,7 @@ impl Hosted {
         let device_stats = Arc::new(DeviceStats::new(&spec));
         let telemetry = Telemetry { device_stats, profiler: Arc::clone(&engine.profiler) };
         let encoder = QueueEncoder { spec, queue: Arc::clone(&queue), next: 0 };
-        let scheduler = Arc::new(Scheduler::by_callers(Box::new(encoder), engine.batching, telemetry));
+        let scheduler = Arc::new(Scheduler::stepped(Box::new(encoder), engine.batching, telemetry));
         let call = Arc::new(call);
         let running = (Arc::clone(&engine), Arc::clone(&scheduler), Arc::clone(&call));
         let future = async move {
@@ -172,11 +173,9 @@ impl Hosted {
                 continue;
             }
             // The first round collects, which makes room on the device; the second one submits.
-            let caller = self.scheduler.register_caller();
             for _ in 0..2 {
-                caller.drive(&|| false, Duration::ZERO);
+                self.scheduler.step(Duration::ZERO);
             }
-            drop(caller);
             if !driven.is_woken() {
                 self.driven = Some(driven);
                 return Ok(None);
@@ -197,13 +196,14 @@ impl Hosted {
     pub fn return_vectors(&mut self, ticket: Ticket, vectors: Vec<f32>) -> Result<()> {
         let mut state = self.queue.lock();
         let Some(rows) = state.row_counts.get(&ticket).copied() else {
-            let message = format!("batch {} is not in flight: it has its vectors, or was never requested", ticket.0);
+            let message =
+                format!("batch {} is not in flight: it has its vectors, or was never requested", ticket.number);
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         };
         if vectors.len() != rows * self.dimension {
             let message = format!(
                 "batch {} has {rows} rows, so it needs {} values, not {}",
-                ticket.0,
+                ticket.number,
                 rows * self.dimension,
                 vectors.len()
             );

@@ -2,7 +2,7 @@
 //!
 //! A request is a future that waits between rounds. A step polls new requests and those whose vectors are back, runs
 //! one round of the scheduler, and returns finished requests. Nothing here starts a thread or waits longer than
-//! [`MAX_WAIT`]. An encoder without threads computes at most two batches in a step, on the host's thread.
+//! [`MAX_WAIT`]. Of an encoder without threads, each device computes at most two batches in a step, on the host's thread.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct Finished {
 }
 
 impl Steps {
-    /// The engine must be [`Engine::driven_by_callers`].
+    /// The engine must be [`Engine::stepped`].
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { engine, requests: Vec::new() }
     }
@@ -97,10 +97,9 @@ impl Steps {
         if let Ok(scheduler) = self.engine.scheduler()
             && !self.requests.is_empty()
         {
-            let caller = scheduler.register_caller();
-            caller.drive(&|| false, Duration::ZERO);
+            scheduler.step(Duration::ZERO);
             if finished.is_empty() && !self.is_any_woken() {
-                caller.drive(&|| self.is_any_woken(), MAX_WAIT);
+                scheduler.step(MAX_WAIT);
             }
         }
         self.poll_requests(&mut finished);

@@ -49,7 +49,8 @@ pub enum Stage {
     CopyIn,
     /// A batch's kernels are queued on its GPU, by the GPU's thread; 0 on CPUs.
     Launch,
-    /// A batch waits for earlier ones on its device. A GPU counts this as computing unless [`Profiler::synchronizes`].
+    /// A batch waits for earlier ones on its device. A GPU counts this as computing unless it waits at the end of each
+    /// stage.
     DeviceQueue,
     /// A batch is computed.
     Compute,
@@ -102,20 +103,9 @@ pub struct StageTotal {
 #[derive(Debug, Default)]
 pub struct Profiler {
     totals: [(AtomicU64, AtomicU64); Stage::ALL.len()],
-    synchronizes: bool,
 }
 
 impl Profiler {
-    /// With `synchronizes`, devices wait at the end of each stage so that each is timed separately.
-    pub fn new(synchronizes: bool) -> Self {
-        Self { synchronizes, ..Self::default() }
-    }
-
-    /// Whether devices wait at the end of each stage.
-    pub const fn synchronizes(&self) -> bool {
-        self.synchronizes
-    }
-
     pub fn totals(&self) -> Vec<StageTotal> {
         let total = |stage: Stage| {
             let (nanoseconds, count) = &self.totals[stage as usize];

@@ -1,7 +1,7 @@
 //! Locks, condition variables, flags and threads of the hand-written synchronization.
 //!
 //! They are the standard library's. With the feature `loom`, for tests only, they are loom's, and the models
-//! (`scheduler/models.rs`, `tasks/models.rs`) run the real code in every order of its threads. `Arc`, counters
+//! (`scheduler/loom_models.rs`, `tasks/loom_models.rs`) run the real code in every order of its threads. `Arc`, counters
 //! ([`crate::runtime::call`]'s progress) and the cache stay on the standard library.
 //!
 //! In a model no wait times out: a thread that misses its wake-up sleeps forever, and loom reports it. So the models

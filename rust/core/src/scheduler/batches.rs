@@ -2,12 +2,14 @@
 //!
 //! Jobs take turns, one batch each (see [`FairQueue`]). So an urgent job finishes first, a small one finishes long
 //! before a large one that came earlier, and none starves. A job contributes its longest rows first, so the rows of a
-//! batch have nearly the same length. The next jobs fill up a batch that one job leaves partly empty.
+//! batch have nearly the same length. The next jobs fill up a batch that one job leaves partly empty, unless they want
+//! another output.
 //!
 //! Forming a batch, writing its rows and finding complete jobs allocate nothing: the caller passes in buffers, which
 //! grow to the largest batch and stay.
 
 mod queries;
+mod values;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -16,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use crate::encoder::{Batch, BatchBudget};
-use crate::error::{Error, Result};
+use crate::encoder::{Batch, BatchBudget, Output};
+use crate::error::Error;
 use crate::runtime::call::{self, ProgressCounters, Stop};
 use crate::scheduler::fair_queue::FairQueue;
 use crate::tokens::TokenPage;
@@ -30,10 +32,9 @@ pub(crate) struct JobId(u64);
 /// Rows that are encoded for one caller.
 pub(crate) struct Job<R> {
     pub(crate) rows: Vec<RowSource>,
-    /// If set, each row returns one cosine for each query instead of its vector.
-    pub(crate) queries: Option<Arc<BatchQueries>>,
+    pub(crate) wanted: Wanted,
     /// The caller's memory. The collect pass fills it; it is allocated when the first row arrives.
-    pub(crate) vectors: Vec<f32>,
+    pub(crate) values: Vec<f32>,
     pub(crate) stop: Stop,
     pub(crate) deadline: Option<Instant>,
     /// Counts each row that is encoded.
@@ -43,6 +44,17 @@ pub(crate) struct Job<R> {
     /// Receives the outcome, once.
     pub(crate) reply: R,
 }
+
+/// What a job's caller gets for each row.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    Vector,
+    /// Its cosine with each query, which devices or the scheduler compute.
+    Cosines(Arc<BatchQueries>),
+    /// The vectors of its tokens.
+    TokenVectors,
+}
+
 /// A row's ids: one window of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct RowSource {
@@ -50,7 +62,7 @@ pub(crate) struct RowSource {
     pub(crate) window: usize,
 }
 
-/// A row in a batch, and where its vector belongs.
+/// A row in a batch, and where its values belong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowTarget {
     pub(crate) job: JobId,
@@ -59,12 +71,22 @@ pub(crate) struct RowTarget {
     pub(crate) length: usize,
 }
 
+/// The rows of a batch in flight, and what it computes of them.
+#[derive(Default)]
+pub(crate) struct BatchRows {
+    pub(crate) targets: Vec<RowTarget>,
+    pub(crate) output: Output,
+    pub(crate) offsets: QueryOffsets,
+}
+
 struct ActiveJob<R> {
     job: Job<R>,
+    /// For vectors of tokens: the number of tokens before each row, and last that of all rows. Otherwise empty.
+    token_starts: Vec<usize>,
     /// Rows not yet in a batch, the longest last.
     waiting: Vec<usize>,
     since: Instant,
-    /// Rows whose vector is not written yet.
+    /// Rows whose values are not written yet.
     unwritten: usize,
 }
 
@@ -125,7 +147,18 @@ impl<R> Batches<R> {
         self.waiting_rows += waiting.len();
         self.waiting_tokens += job.rows.iter().map(RowSource::len).sum::<usize>();
         self.queue.push(job.priority, id);
-        self.jobs.insert(id, ActiveJob { unwritten: waiting.len(), waiting, since: Instant::now(), job });
+        let token_starts = match job.wanted {
+            Wanted::Vector | Wanted::Cosines(_) => Vec::new(),
+            Wanted::TokenVectors => {
+                let end = |tokens: &mut usize, row: &RowSource| {
+                    *tokens += row.len();
+                    Some(*tokens)
+                };
+                std::iter::once(0).chain(job.rows.iter().scan(0, end)).collect()
+            }
+        };
+        let unwritten = waiting.len();
+        self.jobs.insert(id, ActiveJob { unwritten, token_starts, waiting, since: Instant::now(), job });
         None
     }
 
@@ -148,22 +181,29 @@ impl<R> Batches<R> {
         budget.even(self.waiting_rows, self.waiting_tokens, in_flight, workers)
     }
 
-    /// Replaces `batch` and `targets` with the device's next batch, sorted by length, and where its rows belong.
-    /// Returns the devices that failed on these rows before; `None` where no rows wait for this device.
+    /// Replaces `batch` and `rows` with the device's next batch, sorted by length, and where its rows belong. Devices
+    /// compute cosines if the batch's queries are at most `max_queries`. Returns the devices that failed on these rows
+    /// before; `None` where no rows wait for this device.
     pub(crate) fn next_batch(
         &mut self,
         device: usize,
         budget: BatchBudget,
+        max_queries: usize,
         batch: &mut Batch,
-        targets: &mut Vec<RowTarget>,
+        rows: &mut BatchRows,
     ) -> Option<Vec<usize>> {
+        let targets = &mut rows.targets;
         targets.clear();
         let failed_devices = self.take_retry(device, budget, targets);
         if failed_devices.is_none() {
             self.take_waiting(budget, targets);
         }
+        let first = targets.first()?;
+        batch.output = self.jobs[&first.job].job.wanted.output();
         self.pack(targets, batch);
-        (!targets.is_empty()).then(|| failed_devices.unwrap_or_default())
+        self.add_queries(targets, max_queries, batch, &mut rows.offsets);
+        rows.output = batch.output;
+        Some(failed_devices.unwrap_or_default())
     }
 
     /// Takes rows that failed on another device, or on this one for lack of memory, up to the budget.
@@ -200,9 +240,9 @@ impl<R> Batches<R> {
         self.retries.push_back(RetriedRows { targets: targets.to_vec(), failed_devices });
     }
 
-    /// Takes waiting rows in the jobs' turns, up to the budget. A single row may exceed it.
+    /// Takes waiting rows of one output in the jobs' turns, up to the budget. A single row may exceed it.
     fn take_waiting(&mut self, budget: BatchBudget, targets: &mut Vec<RowTarget>) {
-        let mut tokens = 0;
+        let (mut tokens, mut output) = (0, None);
         self.queue.begin_turn();
         let first = self.queue.front().copied();
         while let Some(id) = self.queue.front().copied() {
@@ -210,6 +250,9 @@ impl<R> Batches<R> {
                 self.queue.pop();
                 continue;
             };
+            if *output.get_or_insert(active.job.wanted.output()) != active.job.wanted.output() {
+                break;
+            }
             let is_new = active.waiting.len() == active.job.rows.len();
             let since = active.since;
             let start = targets.len();
@@ -260,22 +303,6 @@ impl<R> Batches<R> {
             let source = &self.jobs[job].job.rows[*row];
             source.page.write_row(source.window, &mut batch.ids);
             batch.lengths.push(u32::try_from(*length).expect("a row is at most the model's limit long"));
-        }
-    }
-
-    /// Whether these are all rows of one job, in its order.
-    pub(crate) fn is_whole_job(&self, targets: &[RowTarget]) -> bool {
-        let Some(RowTarget { job, .. }) = targets.first() else { return false };
-        let is_next = |(row, target): (usize, &RowTarget)| target.job == *job && target.row == row;
-        self.jobs.get(job).is_some_and(|active| active.job.rows.len() == targets.len())
-            && targets.iter().enumerate().all(is_next)
-    }
-
-    /// Hands the encoder's own memory to the job whose rows these all are.
-    pub(crate) fn set_vectors(&mut self, id: JobId, vectors: Vec<f32>) {
-        if let Some(active) = self.jobs.get_mut(&id) {
-            active.job.vectors = vectors;
-            active.unwritten = 0;
         }
     }
 
@@ -343,45 +370,19 @@ impl<R> Batches<R> {
     }
 }
 
-/// Writes one of `rows` rows into a job's memory, allocating it for the first one.
-fn write_row(vectors: &mut Vec<f32>, row: usize, rows: usize, values: &[f32]) {
-    let (start, size) = (row * values.len(), rows * values.len());
-    if vectors.capacity() == 0 {
-        // In order, memory need not be zeroed at all; out of order, the system's zeroed pages are cheaper than our
-        // writes.
-        *vectors = if row == 0 { Vec::with_capacity(size) } else { vec![0.0; size] };
+impl Wanted {
+    /// What is computed of a batch of such rows, unless devices compute their cosines.
+    const fn output(&self) -> Output {
+        match self {
+            Self::Vector | Self::Cosines(_) => Output::Vectors,
+            Self::TokenVectors => Output::TokenVectors,
+        }
     }
-    if start == vectors.len() {
-        vectors.extend_from_slice(values);
-        return;
-    }
-    if start > vectors.len() {
-        vectors.resize(size, 0.0);
-    }
-    vectors[start..start + values.len()].copy_from_slice(values);
 }
 
 impl RowSource {
     fn len(&self) -> usize {
         self.page.row_len(self.window)
-    }
-}
-
-/// Rejects NaN and infinite values, so that they never become scores.
-pub(crate) fn check_values(values: &[f32]) -> Result<()> {
-    // A fold without an early exit, so that the compiler vectorizes it: a third of the time for 1,024 values.
-    if values.iter().fold(true, |are_finite, value| are_finite & value.is_finite()) {
-        return Ok(());
-    }
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(dimension) => Err(Error::new(
-            crate::error::ErrorKind::Encoder,
-            format!(
-                "the encoder returned {} at dimension {dimension}: its weights or its type cannot represent this text",
-                values[dimension]
-            ),
-        )),
     }
 }
 
@@ -396,20 +397,22 @@ mod tests {
         let page = Arc::new(TokenPage::of_rows(vec![(vec![1], false)]));
         for (rows, priority) in of {
             let rows: Vec<RowSource> = (0..*rows).map(|_| RowSource { page: Arc::clone(&page), window: 0 }).collect();
-            let (vectors, stop, progress) = (Vec::new(), Stop::default(), ProgressCounters::default());
-            let job =
-                Job { rows, queries: None, vectors, stop, deadline: None, priority: *priority, progress, reply: () };
-            assert!(batches.push(job).is_none());
+            assert!(batches.push(job(rows, *priority, Wanted::Vector)).is_none());
         }
         batches
     }
 
+    pub(super) fn job(rows: Vec<RowSource>, priority: i32, wanted: Wanted) -> Job<()> {
+        let (values, stop, progress) = (Vec::new(), Stop::default(), ProgressCounters::default());
+        Job { rows, wanted, values, stop, deadline: None, priority, progress, reply: () }
+    }
+
     fn batched_jobs(batches: &mut Batches<()>, rows: usize) -> Vec<Vec<u64>> {
-        let (mut batch, mut targets) = (Batch::default(), Vec::new());
+        let (mut batch, mut batched) = (Batch::default(), BatchRows::default());
         let budget = BatchBudget { tokens: 100, rows };
         std::iter::from_fn(|| {
-            let failed_devices = batches.next_batch(0, budget, &mut batch, &mut targets);
-            failed_devices.map(|_| targets.iter().map(|target| target.job.0).collect())
+            let failed_devices = batches.next_batch(0, budget, 0, &mut batch, &mut batched);
+            failed_devices.map(|_| batched.targets.iter().map(|target| target.job.0).collect())
         })
         .collect()
     }

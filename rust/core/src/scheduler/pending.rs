@@ -7,11 +7,13 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-use super::{Inbox, ParkingSlot, Scheduler, lock, wait};
-use crate::error::Result;
+use super::{Inbox, Scheduler, lock, wait};
+use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::Call;
-use crate::runtime::sync::{AtomicBool, Mutex, Ordering};
+use crate::runtime::sync::{Condvar, Mutex};
+
 /// How a job ended: written once by the scheduler, read once by the caller.
 #[derive(Clone, Default)]
 pub(super) struct Reply(Arc<Mutex<ReplyState>>);
@@ -72,26 +74,20 @@ impl Drop for Pending {
     }
 }
 
-/// Runs a call's future on the calling thread, which parks while devices work and polls for interrupts. If callers
-/// drive the scheduler, the thread drives it instead of parking.
+/// Runs a call's future on the calling thread, which parks while devices work and polls for interrupts.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, scheduler: &Scheduler, call: &Call) -> Result<T> {
-    let parked = Arc::new(ParkedThread { inbox: scheduler.inbox_for_callers(), ..ParkedThread::default() });
+    if scheduler.is_stepped() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "this engine works only in its host's steps"));
+    }
+    let parked = Arc::new(ParkedThread::default());
     let waker = Waker::from(Arc::clone(&parked));
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return result;
         }
-        let caller = scheduler.register_caller_on(Arc::clone(&parked.slot));
-        while !parked.is_woken.swap(false, Ordering::AcqRel) {
-            if scheduler.is_driven_by_callers() {
-                caller.drive(&|| parked.is_woken.load(Ordering::Acquire), call.poll_interval());
-            } else {
-                parked.park(call);
-            }
-            if !parked.is_woken.load(Ordering::Acquire) {
-                call.check()?;
-            }
+        while !parked.park(call.poll_interval()) {
+            call.check()?;
         }
     }
 }
@@ -99,35 +95,24 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>, scheduler: &S
 /// The waker of a thread in [`block_on`].
 #[derive(Default)]
 struct ParkedThread {
-    is_woken: AtomicBool,
-    /// Its mutex is the inbox's where callers drive the scheduler, else `lock`.
-    slot: ParkingSlot,
-    lock: Mutex<()>,
-    inbox: Option<Arc<Inbox>>,
+    is_woken: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl ParkedThread {
-    /// Parks until woken, or for the call's poll interval.
-    fn park(&self, call: &Call) {
-        let guard = lock(&self.lock);
-        if !self.is_woken.load(Ordering::Acquire) {
-            drop(wait(&self.slot, guard, call.poll_interval()));
+    /// Parks until woken, at most for `timeout`. Returns whether it was woken since the last call of this.
+    fn park(&self, timeout: Duration) -> bool {
+        let mut is_woken = lock(&self.is_woken);
+        if !*is_woken {
+            is_woken = wait(&self.changed, is_woken, timeout);
         }
+        std::mem::take(&mut *is_woken)
     }
 }
 
 impl Wake for ParkedThread {
     fn wake(self: Arc<Self>) {
-        // Under the lock, so that no wake-up falls between the thread's check and its wait. A swap, as in `block_on`,
-        // because loom orders swaps, while it lets a concurrent load see a value older than a plain store.
-        if let Some(inbox) = &self.inbox {
-            let _guard = inbox.lock();
-            self.is_woken.swap(true, Ordering::AcqRel);
-            self.slot.notify_one();
-        } else {
-            let _guard = lock(&self.lock);
-            self.is_woken.swap(true, Ordering::AcqRel);
-            self.slot.notify_one();
-        }
+        *lock(&self.is_woken) = true;
+        self.changed.notify_one();
     }
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::pending::Reply;
 use super::{Inbox, Telemetry, closed, wait};
-use crate::encoder::{Batch, BatchRunner, BatchTimes, Batching, Encoder, EncoderSpec, Ticket};
+use crate::encoder::{Batch, BatchTimes, Batching, Collected, Encoder, EncoderSpec, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::profiling::{Profiler, Stage};
-use crate::scheduler::batches::{Batches, Job, QueryOffsets, RowTarget, check_values};
+use crate::scheduler::batches::{BatchRows, Batches, Job, RowTarget};
 use crate::scheduler::devices::Devices;
 
 /// The longest sleep of an idle scheduler, and of a busy one, which must notice stopped calls.
@@ -37,30 +37,17 @@ struct InFlightBatch {
 
 /// A batch that an encoder has accepted.
 struct SubmittedBatch {
-    destinations: RowDestinations,
+    rows: BatchRows,
     /// Token ids of all rows.
     tokens: usize,
     /// Devices that failed on these rows before.
     failed_devices: Vec<usize>,
 }
 
-/// Where the values of each row belong.
-#[derive(Default)]
-struct RowDestinations {
-    targets: Vec<RowTarget>,
-    offsets: QueryOffsets,
-}
-
-/// All that the scheduler's thread owns.
+/// All that the thread of the scheduler, or the host that steps it, owns.
 pub(super) struct Round {
     encoder: Box<dyn Encoder>,
     spec: EncoderSpec,
-    /// Computes a batch on the calling thread; `None` if the encoder needs no threads of others.
-    batch_runner: Option<BatchRunner>,
-    /// The most batches in flight: with a runner, the number of threads that compute them.
-    max_in_flight: usize,
-    /// Submitted batches not yet added to `InboxState::unclaimed_batches`.
-    unannounced: usize,
     batching: Batching,
     devices: Devices,
     profiler: Arc<Profiler>,
@@ -75,31 +62,20 @@ pub(super) struct Round {
     /// Reused for each batch; grows to the largest.
     batch: Batch,
     /// Reused target lists. There is one more than batches in flight.
-    spare: Vec<RowDestinations>,
+    spare: Vec<BatchRows>,
 }
 
 impl Round {
-    pub(super) fn new(
-        mut encoder: Box<dyn Encoder>,
-        batching: Batching,
-        telemetry: Telemetry,
-        inbox: Arc<Inbox>,
-    ) -> Self {
+    pub(super) fn new(encoder: Box<dyn Encoder>, batching: Batching, telemetry: Telemetry, inbox: Arc<Inbox>) -> Self {
         let Telemetry { device_stats, profiler } = telemetry;
-        if profiler.synchronizes() {
-            encoder.profile(true);
-        }
         let spec = encoder.spec().clone();
         let devices = Devices::new(&spec, batching, device_stats);
         let in_flight = spec.devices.iter().map(|_| VecDeque::new()).collect();
         let (batch, spare) = (Batch::default(), Vec::new());
-        let (batches, batch_runner) = (Batches::new(encoder.returns_owned_rows()), encoder.batch_runner());
+        let batches = Batches::new(spec.capabilities.owned_rows);
         Self {
             encoder,
             spec,
-            batch_runner,
-            max_in_flight: usize::MAX,
-            unannounced: 0,
             batching,
             devices,
             profiler,
@@ -113,18 +89,9 @@ impl Round {
         }
     }
 
-    /// Lets waiting callers compute batches.
-    pub(super) fn batch_runner(&self) -> Option<BatchRunner> {
-        self.batch_runner.clone()
-    }
-
-    /// The main loop of the scheduler's thread. If the encoder has a runner, this thread also computes batches.
+    /// The main loop of the scheduler's thread.
     pub(super) fn run(mut self) {
-        while self.once(IDLE_WAIT) {
-            if self.batch_runner.as_ref().is_some_and(|run| run()) {
-                self.inbox.lock().woken = true;
-            }
-        }
+        while self.once(IDLE_WAIT) {}
     }
 
     /// Waits at most `timeout` for an event; then accepts jobs, submits and collects. Returns false once the scheduler
@@ -137,10 +104,9 @@ impl Round {
             self.finish(job, Err(error));
         }
         self.submit_pass();
-        self.announce_batches();
         self.collect_pass();
         self.abandon_pass();
-        self.plan_next_round();
+        self.poll_after = self.next_poll();
         true
     }
 
@@ -157,9 +123,6 @@ impl Round {
         if state.closed {
             return false;
         }
-        // Without `notifies`, some devices compute by themselves; those must not wait for callers' threads.
-        let is_limited = self.batch_runner.is_some() && self.spec.notifies;
-        self.max_in_flight = if is_limited { state.waiting_callers.max(1) } else { usize::MAX };
         let arrived = std::mem::take(&mut state.arrived);
         drop(state);
         for job in arrived {
@@ -170,31 +133,6 @@ impl Round {
         true
     }
 
-    /// Lets waiting callers claim the batches that this round submitted.
-    fn announce_batches(&mut self) {
-        if self.unannounced == 0 {
-            return;
-        }
-        let mut state = self.inbox.lock();
-        state.unclaimed_batches += std::mem::take(&mut self.unannounced);
-        // The caller that runs this round claims one itself afterwards, unless the round blocks in `collect`.
-        if !self.spec.computes_alone() {
-            state.wake_for_work();
-        }
-    }
-
-    /// Sets when the next round is due if no event arrives.
-    fn plan_next_round(&mut self) {
-        let in_flight = self.batches_in_flight() > 0;
-        let mut state = self.inbox.lock();
-        self.poll_after = self.next_poll();
-        let soonest = [self.batch_delay, self.poll_after].into_iter().flatten().min();
-        state.next_poll.deadline = soonest.map(|soonest| Instant::now() + soonest);
-        // With an encoder that neither notifies nor is polled, the thread waits in `collect`.
-        let waits = in_flight || (!self.batches.is_empty() && self.batch_delay.is_none());
-        state.woken |= !self.spec.computes_alone() && waits;
-    }
-
     fn batches_in_flight(&self) -> usize {
         self.in_flight.iter().map(VecDeque::len).sum()
     }
@@ -202,9 +140,11 @@ impl Round {
     /// First pass: submits batches until no device has room or no rows wait. Nothing here waits for a device.
     fn submit_pass(&mut self) {
         self.batch_delay = None;
+        // With more queries than this, cosines save too little over the vector.
+        let max_queries = if self.spec.capabilities.cosines { self.spec.dimension / 2 } else { 0 };
         let now = Instant::now();
         self.devices.begin_pass();
-        while self.batches_in_flight() < self.max_in_flight {
+        loop {
             let Self { batches, devices, .. } = self;
             let is_needed = |device| batches.needs_device(device, |failed| devices.covers_healthy(failed));
             let Some(device) = devices.next(now, is_needed) else { return };
@@ -213,24 +153,18 @@ impl Round {
             if self.batch_delay.is_some() {
                 return;
             }
-            let mut destinations = self
-                .spare
-                .pop()
-                .unwrap_or_else(|| RowDestinations::with_capacity(budget.tokens.min(MAX_RESERVED_ROWS)));
-            let targets = &mut destinations.targets;
+            let reserved = budget.tokens.min(MAX_RESERVED_ROWS);
+            let new = || BatchRows { targets: Vec::with_capacity(reserved), ..BatchRows::default() };
+            let mut rows = self.spare.pop().unwrap_or_else(new);
             let (in_flight, workers) = (self.in_flight[device].len(), self.spec.devices[device].workers);
             let budget = batches.even_budget(budget, in_flight, workers);
-            let Some(failed_devices) = batches.next_batch(device, budget, &mut self.batch, targets) else {
-                self.spare.push(destinations);
+            let next = batches.next_batch(device, budget, max_queries, &mut self.batch, &mut rows);
+            let Some(failed_devices) = next else {
+                self.spare.push(rows);
                 devices.skip(device);
                 continue;
             };
-            if self.spec.scores {
-                // With more queries than this, cosines save too little over the vector.
-                let max_queries = self.spec.dimension / 2;
-                batches.add_queries(targets, max_queries, &mut self.batch, &mut destinations.offsets);
-            }
-            self.submit(device, SubmittedBatch { destinations, tokens: self.batch.ids.len(), failed_devices });
+            self.submit(device, SubmittedBatch { rows, tokens: self.batch.ids.len(), failed_devices });
         }
     }
 
@@ -242,7 +176,6 @@ impl Round {
         match self.encoder.submit(device, &self.batch) {
             Ok(ticket) => {
                 let submitting = since.elapsed();
-                self.unannounced += usize::from(self.batch_runner.is_some());
                 let flight = InFlightBatch { ticket, batch, since, submitting, is_probe, is_abandoned: false };
                 self.in_flight[device].push_back(flight);
             }
@@ -268,14 +201,6 @@ impl Round {
                 }
             }
         }
-        if !collected && !self.spec.computes_alone() {
-            let oldest = (0..self.in_flight.len())
-                .filter_map(|device| self.in_flight[device].front().map(|flight| (flight.since, device)))
-                .min();
-            if let Some((_, device)) = oldest {
-                self.collect(device, 0);
-            }
-        }
         if collected {
             // The device may have room for another batch.
             self.inbox.lock().woken = true;
@@ -289,63 +214,25 @@ impl Round {
             return self.discard(device, ticket, batch.tokens);
         }
         let collect_began = Instant::now();
-        let mut invalid: Vec<(RowTarget, Error)> = Vec::new();
-        let RowDestinations { targets, offsets } = &batch.destinations;
-        let collected = if self.encoder.returns_owned_rows() && self.batches.is_whole_job(targets) {
-            self.collect_owned(ticket, targets, &mut invalid)
-        } else {
-            let batches = &mut self.batches;
-            self.encoder.collect(ticket, &mut |row, values| match check_values(values) {
-                Ok(()) => batches.write(targets[row], values, offsets),
-                Err(error) => invalid.push((targets[row], error)),
-            })
-        };
+        let Self { encoder, batches, spec, .. } = self;
+        let mut received = None;
+        let collected =
+            encoder.collect(ticket, &mut |values| received = Some(batches.receive(&batch.rows, spec, values)));
+        let collected = collected.and_then(|collected| Ok((collected, received.unwrap_or_else(no_values)?)));
         self.devices.on_ended(device, batch.tokens);
         match collected {
-            Ok(()) => {
+            Ok((Collected { times, graphs }, invalid)) => {
                 let now = Instant::now();
                 self.devices.on_success(device, batch.tokens, since, is_probe, now);
-                self.devices.on_graphs(device, self.encoder.graphs(device));
-                let times = self.encoder.times().unwrap_or_else(|| {
-                    // An estimate from outside: an encoder that does not compute alone computes within `collect`.
-                    let collecting = now.saturating_duration_since(collect_began);
-                    let alone = self.spec.computes_alone();
-                    let (copied_out, end) = if alone { (collecting, collect_began) } else { (Duration::ZERO, now) };
-                    let computed = end.saturating_duration_since(since).saturating_sub(submitting);
-                    let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
-                    BatchTimes { copied_in, computed, copied_out, ..BatchTimes::default() }
-                });
+                self.devices.on_graphs(device, graphs);
+                let is_measured = times != BatchTimes::default();
+                let times = if is_measured { times } else { outside_times(since, submitting, collect_began, now) };
                 self.profiler.record_batch(times);
-                self.finish_jobs(targets, invalid);
-                self.spare.push(batch.destinations);
+                self.finish_jobs(&batch.rows.targets, invalid);
+                self.spare.push(batch.rows);
             }
             Err(error) => self.fail(device, batch, &error),
         }
-    }
-
-    /// Hands the encoder's own memory to the job whose rows these all are, without a copy.
-    fn collect_owned(
-        &mut self,
-        ticket: Ticket,
-        targets: &[RowTarget],
-        invalid: &mut Vec<(RowTarget, Error)>,
-    ) -> Result<()> {
-        let vectors = self.encoder.collect_owned(ticket)?;
-        let dimension = self.spec.dimension;
-        if vectors.len() != targets.len() * dimension {
-            let message =
-                format!("the encoder gave {} values for {} rows of {dimension}", vectors.len(), targets.len());
-            return Err(Error::new(ErrorKind::Encoder, message));
-        }
-        for (target, values) in targets.iter().zip(vectors.chunks_exact(dimension)) {
-            if let Err(error) = check_values(values) {
-                invalid.push((*target, error));
-            }
-        }
-        if invalid.is_empty() {
-            self.batches.set_vectors(targets[0].job, vectors);
-        }
-        Ok(())
     }
 
     /// Finishes the jobs among these rows that are complete or have invalid values.
@@ -361,8 +248,8 @@ impl Round {
     }
 
     fn succeed(&mut self, mut job: Job<Reply>) {
-        let vectors = std::mem::take(&mut job.vectors);
-        self.finish(job, Ok(vectors));
+        let values = std::mem::take(&mut job.values);
+        self.finish(job, Ok(values));
     }
 
     fn finish(&mut self, job: Job<Reply>, outcome: Result<Vec<f32>>) {
@@ -375,10 +262,16 @@ impl Round {
     }
 }
 
-impl RowDestinations {
-    fn with_capacity(rows: usize) -> Self {
-        Self { targets: Vec::with_capacity(rows), offsets: QueryOffsets::default() }
-    }
+/// An estimate for an encoder that measures nothing.
+fn outside_times(since: Instant, submitting: Duration, collect_began: Instant, now: Instant) -> BatchTimes {
+    let computed = collect_began.saturating_duration_since(since).saturating_sub(submitting);
+    let copied_out = now.saturating_duration_since(collect_began);
+    let [copied_in, computed, copied_out] = [submitting, computed, copied_out].map(BatchTimes::of);
+    BatchTimes { copied_in, computed, copied_out, ..BatchTimes::default() }
+}
+
+fn no_values<T>() -> Result<T> {
+    Err(Error::new(ErrorKind::Encoder, "the encoder gave no values for a batch"))
 }
 
 impl Drop for Round {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, DeviceSpec, Encoder, EncoderSpec, Ticket, TokenEncoder, Waker};
+use pullquote_core::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec, Output, Ticket, Waker};
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Embeddings, Engine, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
@@ -223,34 +224,29 @@ pub(crate) struct FakeEncoder {
     pub(crate) log: Log,
     /// The number of queries of each collected batch.
     pub(crate) query_counts: Arc<Mutex<Vec<usize>>>,
-    pub(crate) token_encoder: Option<TokenEncoder>,
 }
 
 pub(crate) const DIMENSION: usize = 16;
+/// Of a token's vector.
+pub(crate) const TOKEN_WIDTH: usize = 2;
 
 impl FakeEncoder {
     pub(crate) fn new(devices: usize, notifies: bool, poison: Poison) -> Self {
         let device = |index| DeviceSpec::new(format!("fake:{index}"), 2, 64);
-        let spec = EncoderSpec {
-            notifies,
-            ..EncoderSpec::new("test", DIMENSION, 64, 5000, (0..devices).map(device).collect())
-        };
+        let mut spec = EncoderSpec::new("test", DIMENSION, 64, 5000, (0..devices).map(device).collect());
+        spec.capabilities.notifies = notifies;
         let running = (0..devices).map(|_| VecDeque::new()).collect();
-        Self {
-            spec,
-            poison,
-            running,
-            waker: None,
-            next: 0,
-            log: Arc::default(),
-            query_counts: Arc::default(),
-            token_encoder: None,
-        }
+        Self { spec, poison, running, waker: None, next: 0, log: Arc::default(), query_counts: Arc::default() }
     }
 
     /// Lets devices compute cosines with queries.
-    pub(crate) fn with_scores(mut self) -> Self {
-        self.spec.scores = true;
+    pub(crate) fn with_cosines(mut self) -> Self {
+        self.spec.capabilities.cosines = true;
+        self
+    }
+
+    pub(crate) fn with_token_vectors(mut self) -> Self {
+        self.spec.capabilities.token_width = Some(TOKEN_WIDTH);
         self
     }
 }
@@ -290,50 +286,53 @@ impl Encoder for FakeEncoder {
         self.waker = Some(waker);
     }
 
-    fn token_encoder(&self) -> Option<TokenEncoder> {
-        self.token_encoder.clone()
-    }
-
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
         self.log.lock().unwrap().push((device, batch.lengths.clone()));
         if batch.ids.iter().any(|id| Some(*id) == self.poison.reject) {
             return Err(Error::new(ErrorKind::Encoder, "poisoned batch"));
         }
         self.next += 1;
-        self.running[device].push_back((Ticket(self.next), batch.clone()));
+        let ticket = Ticket { device, number: self.next };
+        self.running[device].push_back((ticket, batch.clone()));
         if let Some(waker) = &self.waker {
             waker();
         }
-        Ok(Ticket(self.next))
+        Ok(ticket)
     }
 
-    fn is_finished(&mut self, ticket: Ticket) -> bool {
+    fn is_finished(&mut self, Ticket { number, .. }: Ticket) -> bool {
         // The later of two batches finishes first.
-        ticket.0.is_multiple_of(2)
-            || self.running.iter().all(|batches| batches.iter().all(|(other, _)| other.0 != ticket.0 + 1))
+        number.is_multiple_of(2)
+            || self.running.iter().all(|batches| batches.iter().all(|(other, _)| other.number != number + 1))
     }
 
-    fn collect(&mut self, ticket: Ticket, row: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
-        let device = self.running.iter().position(|batches| batches.iter().any(|(other, _)| *other == ticket)).unwrap();
-        let index = self.running[device].iter().position(|(other, _)| *other == ticket).unwrap();
-        let (_, batch) = self.running[device].remove(index).unwrap();
+    fn collect(&mut self, ticket: Ticket, receive: &mut dyn FnMut(Cow<'_, [f32]>)) -> Result<Collected> {
+        let running = &mut self.running[ticket.device];
+        let index = running.iter().position(|(other, _)| *other == ticket).unwrap();
+        let (_, batch) = running.remove(index).unwrap();
         self.query_counts.lock().unwrap().push(batch.queries.len() / DIMENSION);
-        let mut start = 0;
-        for (index, length) in batch.lengths.iter().enumerate() {
+        let (mut start, mut values) = (0, Vec::new());
+        for length in &batch.lengths {
             let ids = &batch.ids[start..start + *length as usize];
             start += *length as usize;
             let mut vector = fake_vector(ids);
             if ids.iter().any(|id| Some(*id) == self.poison.nan) {
                 vector[3] = f32::NAN;
             }
-            if !batch.queries.is_empty() {
-                let queries = batch.queries.chunks_exact(DIMENSION);
-                let is_nan = vector.iter().any(|value| value.is_nan());
-                let scores = queries.flat_map(|query| cosines(query, &vector));
-                vector = scores.map(|score| if is_nan { f32::NAN } else { score }).collect();
+            match batch.output {
+                Output::Vectors => values.extend(vector),
+                Output::TokenVectors => {
+                    values.extend(ids.iter().flat_map(|id| [f32::from(i16::try_from(*id).unwrap()), vector[3]]));
+                }
+                Output::Cosines => {
+                    let queries = batch.queries.chunks_exact(DIMENSION);
+                    let is_nan = vector.iter().any(|value| value.is_nan());
+                    let scores = queries.flat_map(|query| cosines(query, &vector));
+                    values.extend(scores.map(|score| if is_nan { f32::NAN } else { score }));
+                }
             }
-            row(index, &vector);
         }
-        Ok(())
+        receive(Cow::Owned(values));
+        Ok(Collected::default())
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -216,12 +217,9 @@ pub fn load(directory: &ModelDirectory, devices: &[&str], threads: Option<usize>
 }
 
 pub fn collect(encoder: &mut CpuEncoder, ticket: Ticket) -> Vec<Vec<f32>> {
-    let mut rows = Vec::new();
-    let collected = encoder.collect(ticket, &mut |index, values| {
-        assert_eq!(index, rows.len(), "rows come in order");
-        rows.push(values.to_vec());
-    });
-    collected.expect("the batch is sound");
+    let (mut rows, dimension) = (Vec::new(), encoder.spec().dimension);
+    let receive = &mut |values: Cow<'_, [f32]>| rows = values.chunks(dimension).map(<[f32]>::to_vec).collect();
+    encoder.collect(ticket, receive).expect("the batch is sound");
     rows
 }
 

@@ -70,11 +70,11 @@ impl TokenEncoding {
     /// Encodes the tokens, and brings their vectors to length 1 if `normalizes`.
     pub(super) fn whole(self, app: &App, normalizes: bool) -> Result<TokenVectors, Failure> {
         let Self { rows, width, work, end, memory } = self;
-        let mut values = app.engine.token_vectors(&rows, &end.call())?;
+        let lengths = rows.iter().map(|row| row.ids.len()).collect();
+        let mut values = app.engine.token_vectors(rows, &end.call())?;
         if normalizes {
             normalize(&mut values, width);
         }
-        let lengths = rows.iter().map(|row| row.ids.len()).collect();
         Ok(TokenVectors { values, width, lengths, work, _memory: memory })
     }
 }

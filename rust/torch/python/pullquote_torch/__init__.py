@@ -49,10 +49,11 @@ def load(
     truncate_dim: int | None = None,
     normalizes: bool = True,
     cuda_graphs: bool = False,
+    synchronizes: bool = False,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder; ``_native.pyi`` says what the arguments may be.
 
     A batch on a CUDA device may take a quarter of the memory that is free there when the model is loaded. Loading runs two
     batches on each CUDA device.
     """
-    return _native.load(model, devices, dtype, threads, truncate_dim, normalizes, cuda_graphs)
+    return _native.load(model, devices, dtype, threads, truncate_dim, normalizes, cuda_graphs, synchronizes)

@@ -18,6 +18,7 @@ def load(
     truncate_dim: int | None = None,
     normalizes: bool = True,
     cuda_graphs: bool = False,
+    synchronizes: bool = False,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder.
 
@@ -27,7 +28,8 @@ def load(
     for each core, at most 32, and with 0 the waiting callers compute batches; a CUDA device has a
     thread of its own all the same. Vectors are cut to their first ``truncate_dim`` values. Without
     ``normalizes``, the vectors are those before the normalization at the model's end. With ``cuda_graphs``,
-    CUDA devices that do not pad rows queue the kernels of frequent shapes as CUDA graphs.
+    CUDA devices that do not pad rows queue the kernels of frequent shapes as CUDA graphs. With
+    ``synchronizes``, CUDA devices wait at the end of each stage, so that each has its own time.
 
     Returns a capsule named ``pullquote.encoder``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.

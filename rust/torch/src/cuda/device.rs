@@ -2,8 +2,8 @@
 //!
 //! Each GPU has one thread ([`super::launcher`]) and one stream: batches are queued one after the other, and several
 //! GPUs are fed at the same time. `submit` hands a copy of the batch to that thread. Each batch ends with an event,
-//! which the scheduler polls without waiting; a GPU cannot notify it (see `needs_polling` in `EncoderSpec`). An event
-//! also reports the GPU's errors.
+//! which the scheduler polls without waiting; a GPU cannot notify it (see `notifies` in `Capabilities`). An event also
+//! reports the GPU's errors.
 //!
 //! An error that breaks CUDA on one GPU marks that GPU as lost. Its memory stays allocated, since the GPU may never say
 //! that it is done with it, and batches there fail at once, so that the scheduler computes them elsewhere.
@@ -127,24 +127,22 @@ impl CudaDevice {
         })
     }
 
-    /// See [`pullquote_core::encoder::Encoder::profile`].
-    pub fn profile(&mut self, synchronizes: bool) {
+    /// With `synchronizes`, the GPU waits at the end of each stage of a batch, so that each has its own time.
+    pub fn profile(&self, synchronizes: bool) {
         self.flags.synchronizes.store(synchronizes, Ordering::Relaxed);
     }
 
     /// Hands a checked batch to the GPU's thread. Its errors are those of [`Self::collect`].
-    pub fn submit(&mut self, ticket: u64, batch: &Batch) {
+    pub fn submit(&mut self, number: u64, batch: &Batch) {
         let began = Instant::now();
         // A lost GPU is sent nothing, so a batch that fails may use any slot.
         let is_lost = self.flags.lost.get().is_some();
         let spare =
             self.spare.iter().position(|slot| is_lost || slot.is_idle()).map(|spare| self.spare.swap_remove(spare));
         let mut slot = spare.unwrap_or_else(|| Slot::new(self.runtime));
-        slot.ticket = ticket;
+        slot.number = number;
         slot.failure = None;
-        slot.batch.ids.clone_from(&batch.ids);
-        slot.batch.lengths.clone_from(&batch.lengths);
-        slot.batch.queries.clone_from(&batch.queries);
+        slot.batch.copy_from(batch);
         slot.times = BatchTimes { copied_in: BatchTimes::since(began), ..BatchTimes::default() };
         slot.submitted = Instant::now();
         // There is a thread until the device is dropped.
@@ -177,8 +175,8 @@ impl CudaDevice {
         self.queued + self.running.len() + self.spare.len()
     }
 
-    /// Whether `collect` would return without waiting. True for an unknown ticket, which `collect` rejects.
-    pub fn is_finished(&mut self, ticket: u64) -> bool {
+    /// Whether `collect` would return without waiting. True for an unknown batch, which `collect` rejects.
+    pub fn is_finished(&mut self, number: u64) -> bool {
         loop {
             match self.launched.try_recv() {
                 Ok(slot) => {
@@ -192,7 +190,7 @@ impl CudaDevice {
                 }
             }
         }
-        match self.running.iter().position(|slot| slot.ticket == ticket) {
+        match self.running.iter().position(|slot| slot.number == number) {
             Some(position) => self.has_ended(position),
             // It is with the thread, unless there is no such batch.
             None => self.queued == 0,
@@ -220,19 +218,19 @@ impl CudaDevice {
         }
     }
 
-    /// Waits for a batch, passes its rows to `receive`, and returns its times. Without a profile, the time between
+    /// Waits for a batch, passes its values to `receive`, and returns its times. Without a profile, the time between
     /// launching and collecting counts as computing.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`] where the GPU has no memory for it, [`ErrorKind::Device`] if the GPU failed,
     /// [`ErrorKind::Encoder`] for anything else.
-    pub fn collect(&mut self, ticket: u64, receive: impl FnOnce(&[f32])) -> Result<BatchTimes> {
-        while !self.is_finished(ticket) {
+    pub fn collect(&mut self, number: u64, receive: impl FnOnce(&[f32])) -> Result<BatchTimes> {
+        while !self.is_finished(number) {
             sleep(POLL_INTERVAL);
         }
-        let position = self.running.iter().position(|slot| slot.ticket == ticket);
+        let position = self.running.iter().position(|slot| slot.number == number);
         let position =
-            position.ok_or_else(|| Error::new(ErrorKind::Internal, format!("no batch {ticket} on this device")))?;
+            position.ok_or_else(|| Error::new(ErrorKind::Internal, format!("no batch {number} on this device")))?;
         let mut slot = self.running.swap_remove(position);
         if let Some(error) = slot.failure.take() {
             self.spare.push(slot);

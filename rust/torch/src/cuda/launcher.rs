@@ -28,7 +28,7 @@ const MAX_RAGGED_ROWS: usize = 65_535;
 /// A batch, with its memory, on its way to the GPU's thread, through the GPU, and back.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) ticket: u64,
+    pub(super) number: u64,
     pub(super) batch: Batch,
     pub(super) staging: Staging,
     /// Done when the GPU no longer uses the staging. `None` before the first batch.
@@ -79,7 +79,7 @@ impl Slot {
     pub(super) fn new(runtime: &'static Runtime) -> Self {
         let now = Instant::now();
         Self {
-            ticket: 0,
+            number: 0,
             batch: Batch::default(),
             staging: Staging::new(runtime),
             event: None,

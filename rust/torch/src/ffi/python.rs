@@ -21,7 +21,7 @@ pub mod _native {
     use pyo3::types::PyCapsule;
 
     use super::{GRAPHS, encoder_capsule, python_error};
-    use crate::encoder::{TorchEncoder, VectorOptions};
+    use crate::encoder::{LoadOptions, TorchEncoder};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "what Python calls it")]
@@ -38,7 +38,9 @@ pub mod _native {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true, cuda_graphs = false))]
+    #[pyo3(signature = (
+        model, devices, dtype, threads, truncate_dim = None, normalizes = true, cuda_graphs = false, synchronizes = false
+    ))]
     #[allow(
         clippy::needless_pass_by_value,
         clippy::too_many_arguments,
@@ -53,10 +55,11 @@ pub mod _native {
         truncate_dim: Option<usize>,
         normalizes: bool,
         cuda_graphs: bool,
+        synchronizes: bool,
     ) -> PyResult<Bound<'_, PyCapsule>> {
-        let vectors = VectorOptions { truncate_dim, normalizes };
         let graphs = cuda_graphs.then_some(GRAPHS);
-        let encoder = py.detach(|| TorchEncoder::load_with(&model, &devices, &dtype, threads, vectors, graphs));
+        let options = LoadOptions { truncate_dim, normalizes, graphs, synchronizes, ..LoadOptions::default() };
+        let encoder = py.detach(|| TorchEncoder::load(&model, &devices, &dtype, threads, options));
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
 }

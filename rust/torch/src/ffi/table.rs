@@ -5,35 +5,23 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use pullquote_core::encoder::abi::EncoderTable;
+use pullquote_core::encoder::abi::{BatchArrays, BatchReport, EncoderTable};
 use pullquote_core::encoder::cpu_device::panic_message;
-use pullquote_core::encoder::{Batch, BatchRunner, BatchTimes, Encoder, Ticket};
+use pullquote_core::encoder::{Batch, Collected, Encoder, Output, Ticket};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::encoder::TorchEncoder;
 
-/// What `state` points to. All references to it are shared, because `run_batch` runs during the other functions.
+/// What `state` points to.
 struct Handle {
-    /// One call at a time uses it, so the lock is never contended.
-    exclusive: Mutex<Exclusive>,
+    encoder: TorchEncoder,
     /// What the table's `spec` points to.
     spec: CString,
-    batch_runner: Option<BatchRunner>,
-}
-
-struct Exclusive {
-    encoder: TorchEncoder,
     /// The batch that `submit` copies into; grows to the largest.
     batch: Batch,
     last_error: CString,
-}
-
-impl Handle {
-    fn lock(&self) -> MutexGuard<'_, Exclusive> {
-        self.exclusive.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 struct WakerContext(*const c_void);
@@ -57,10 +45,7 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
     let spec =
         serde_json::to_string(encoder.spec()).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
     let spec = CString::new(spec).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-    let batch_runner = encoder.batch_runner();
-    let run_batch = batch_runner.is_some().then_some(run_batch as unsafe extern "C" fn(*mut c_void) -> bool);
-    let exclusive = Mutex::new(Exclusive { encoder, batch: Batch::default(), last_error: CString::default() });
-    let handle = Box::new(Handle { exclusive, spec, batch_runner });
+    let handle = Box::new(Handle { encoder, spec, batch: Batch::default(), last_error: CString::default() });
     let spec = handle.spec.as_ptr();
     Ok(EncoderTable {
         size: size_of::<EncoderTable>(),
@@ -72,10 +57,6 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
         collect,
         last_error,
         release,
-        profile: Some(profile),
-        times: Some(times),
-        run_batch,
-        graphs: Some(graphs),
     })
 }
 
@@ -83,25 +64,25 @@ pub fn encoder_table(encoder: TorchEncoder) -> Result<EncoderTable> {
 ///
 /// # Safety
 /// `state` must come from [`encoder_table`], and not be released before the call that uses this returns.
-unsafe fn handle<'call>(state: *mut c_void) -> &'call Handle {
-    // SAFETY: `encoder_table` made it from a box of this type, and no exclusive reference to it exists before
-    // `release`; the caller promises the rest.
-    unsafe { &*state.cast::<Handle>() }
+unsafe fn handle<'call>(state: *mut c_void) -> &'call mut Handle {
+    // SAFETY: `encoder_table` made it from a box of this type. `EncoderTable` demands that one thread at a time calls
+    // its functions, so no other reference to it exists; the caller promises the rest.
+    unsafe { &mut *state.cast::<Handle>() }
 }
 
 /// Runs what may fail or panic, and returns 0 or the error's code; [`last_error`] has its message.
 ///
 /// # Safety
 /// As [`handle`].
-unsafe fn with_encoder(state: *mut c_void, work: impl FnOnce(&mut Exclusive) -> Result<()>) -> i32 {
+unsafe fn with_encoder(state: *mut c_void, work: impl FnOnce(&mut Handle) -> Result<()>) -> i32 {
     // SAFETY: the caller promises it.
-    let mut exclusive = unsafe { handle(state) }.lock();
-    let error = match catch_unwind(AssertUnwindSafe(|| work(&mut exclusive))) {
+    let handle = unsafe { handle(state) };
+    let error = match catch_unwind(AssertUnwindSafe(|| work(handle))) {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error,
         Err(panic) => Error::new(ErrorKind::Internal, format!("a panic: {}", panic_message(&*panic))),
     };
-    exclusive.last_error = CString::new(error.message().replace('\0', " ")).unwrap_or_default();
+    handle.last_error = CString::new(error.message().replace('\0', " ")).unwrap_or_default();
     error.kind().code()
 }
 
@@ -111,8 +92,8 @@ unsafe extern "C" fn set_waker(
     context: *const c_void,
 ) {
     let context = WakerContext(context);
-    let set = |exclusive: &mut Exclusive| {
-        exclusive.encoder.set_waker(Arc::new(move || {
+    let set = |handle: &mut Handle| {
+        handle.encoder.set_waker(Arc::new(move || {
             // SAFETY: `EncoderTable::set_waker` demands that this may be called from any thread until `release`
             // returns; after that no worker is left to call it.
             unsafe { wake(context.pointer()) };
@@ -123,28 +104,22 @@ unsafe extern "C" fn set_waker(
     unsafe { with_encoder(state, set) };
 }
 
-unsafe extern "C" fn submit(
-    state: *mut c_void,
-    device: usize,
-    ids: *const i32,
-    id_count: usize,
-    lengths: *const u32,
-    row_count: usize,
-    queries: *const f32,
-    query_count: usize,
-    ticket: *mut u64,
-) -> i32 {
-    let submit = |exclusive: &mut Exclusive| {
-        let Exclusive { encoder, batch, .. } = exclusive;
+unsafe extern "C" fn submit(state: *mut c_void, device: usize, arrays: *const BatchArrays, number: *mut u64) -> i32 {
+    let submit = |handle: &mut Handle| {
+        let Handle { encoder, batch, .. } = handle;
+        // SAFETY: `EncoderTable` demands a batch.
+        let BatchArrays { output, ids, id_count, lengths, row_count, queries, query_values } = unsafe { *arrays };
+        let unknown = || Error::new(ErrorKind::Internal, format!("this version computes no output {output}"));
+        batch.output = Output::from_code(output).ok_or_else(unknown)?;
         // SAFETY: `EncoderTable` demands that the pointers hold as many values as the counts say.
         unsafe {
             copy(ids, id_count, &mut batch.ids);
             copy(lengths, row_count, &mut batch.lengths);
-            copy(queries, query_count * encoder.spec().dimension, &mut batch.queries);
+            copy(queries, query_values, &mut batch.queries);
         }
-        let submitted = encoder.submit(device, batch)?;
-        // SAFETY: `EncoderTable` demands a place to write the ticket to.
-        unsafe { ticket.write(submitted.0) };
+        let ticket = encoder.submit(device, batch)?;
+        // SAFETY: `EncoderTable` demands a place to write the number to.
+        unsafe { number.write(ticket.number) };
         Ok(())
     };
     // SAFETY: `EncoderTable` demands a live state.
@@ -163,11 +138,11 @@ unsafe fn copy<T: Copy>(values: *const T, count: usize, to: &mut Vec<T>) {
     }
 }
 
-unsafe extern "C" fn is_finished(state: *mut c_void, ticket: u64) -> bool {
+unsafe extern "C" fn is_finished(state: *mut c_void, device: usize, number: u64) -> bool {
     // Where this fails, the batch counts as finished, and collecting it fails too.
     let mut finished = true;
-    let ask = |exclusive: &mut Exclusive| {
-        finished = exclusive.encoder.is_finished(Ticket(ticket));
+    let ask = |handle: &mut Handle| {
+        finished = handle.encoder.is_finished(Ticket { device, number });
         Ok(())
     };
     // SAFETY: `EncoderTable` demands a live state.
@@ -177,16 +152,22 @@ unsafe extern "C" fn is_finished(state: *mut c_void, ticket: u64) -> bool {
 
 unsafe extern "C" fn collect(
     state: *mut c_void,
-    ticket: u64,
-    row: unsafe extern "C" fn(context: *mut c_void, index: usize, values: *const f32),
+    device: usize,
+    number: u64,
+    receive: unsafe extern "C" fn(context: *mut c_void, values: *const f32, count: usize),
     context: *mut c_void,
+    report: *mut BatchReport,
 ) -> i32 {
-    let collect = |exclusive: &mut Exclusive| {
-        exclusive.encoder.collect(Ticket(ticket), &mut |index, values| {
-            // SAFETY: `EncoderTable::collect` demands a function that takes what `values` has: `dimension` values, or
-            // as many as the batch had queries.
-            unsafe { row(context, index, values.as_ptr()) };
-        })
+    let collect = |handle: &mut Handle| {
+        let encoder = &mut handle.encoder;
+        let Collected { times, graphs } = encoder.collect(Ticket { device, number }, &mut |values| {
+            // SAFETY: `EncoderTable::collect` demands a function that takes this number of values.
+            unsafe { receive(context, values.as_ptr(), values.len()) };
+        })?;
+        let graphs_error = encoder.graph_error(device).map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: `EncoderTable::collect` demands a place to write to.
+        unsafe { report.write(BatchReport { times, graphs_replayed: graphs.replayed, graphs_error }) };
+        Ok(())
     };
     // SAFETY: `EncoderTable` demands a live state.
     unsafe { with_encoder(state, collect) }
@@ -194,56 +175,11 @@ unsafe extern "C" fn collect(
 
 unsafe extern "C" fn last_error(state: *mut c_void) -> *const c_char {
     // SAFETY: `EncoderTable` demands a live state. The string stays in its place until the next call fails.
-    unsafe { handle(state) }.lock().last_error.as_ptr()
+    unsafe { handle(state) }.last_error.as_ptr()
 }
 
 unsafe extern "C" fn release(state: *mut c_void) {
     // SAFETY: `encoder_table` made it from a box of this type, and it is released once.
     let handle = unsafe { Box::from_raw(state.cast::<Handle>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
-}
-
-unsafe extern "C" fn profile(state: *mut c_void, synchronizes: bool) {
-    let profile = |exclusive: &mut Exclusive| {
-        exclusive.encoder.profile(synchronizes);
-        Ok(())
-    };
-    // SAFETY: `EncoderTable` demands a live state.
-    unsafe { with_encoder(state, profile) };
-}
-
-unsafe extern "C" fn times(state: *mut c_void, times: *mut BatchTimes) -> bool {
-    let mut known = None;
-    let ask = |exclusive: &mut Exclusive| {
-        known = exclusive.encoder.times();
-        Ok(())
-    };
-    // SAFETY: `EncoderTable` demands a live state.
-    unsafe { with_encoder(state, ask) };
-    if let Some(known) = known {
-        // SAFETY: `EncoderTable::times` demands a place to write to.
-        unsafe { times.write(known) };
-    }
-    known.is_some()
-}
-
-unsafe extern "C" fn graphs(state: *mut c_void, device: usize, replayed: *mut u64) -> *const c_char {
-    let mut known = (0, std::ptr::null());
-    let ask = |exclusive: &mut Exclusive| {
-        let (replayed, error) = exclusive.encoder.graph_counts(device);
-        known = (replayed, error.map_or(std::ptr::null(), CStr::as_ptr));
-        Ok(())
-    };
-    // SAFETY: `EncoderTable` demands a live state.
-    unsafe { with_encoder(state, ask) };
-    // SAFETY: `EncoderTable::graphs` demands a place to write to.
-    unsafe { replayed.write(known.0) };
-    known.1
-}
-
-unsafe extern "C" fn run_batch(state: *mut c_void) -> bool {
-    // SAFETY: `EncoderTable` demands a live state.
-    let runner = unsafe { handle(state) }.batch_runner.as_ref();
-    // A batch that panics fails by itself.
-    catch_unwind(AssertUnwindSafe(|| runner.is_some_and(|run| run()))).unwrap_or(false)
 }

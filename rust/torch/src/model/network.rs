@@ -4,7 +4,7 @@
 //! but its weights: several threads may use it at once, each with its own buffer.
 
 use pullquote_core::encoder::Batch;
-use pullquote_core::encoder::cpu_device::{Compute, check_rows};
+use pullquote_core::encoder::cpu_device::Compute;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::weight_files::{INDEX_FILE, SINGLE_FILE};
 use pullquote_core::encoder::model::{Body, Model, Pooling};
@@ -168,21 +168,20 @@ impl Compute for Network {
         copy_rows(&encoded, rows)
     }
 
-    fn compute_for_caller(&self, batch: &Batch, buffer: &mut PaddingBuffer, rows: &mut Vec<f32>) -> Result<()> {
+    fn compute_for_host(&self, batch: &Batch, buffer: &mut PaddingBuffer, rows: &mut Vec<f32>) -> Result<()> {
         let _guard = OneThreadGuard::new();
         self.compute(batch, buffer, rows)
     }
 }
 
-/// Replaces `values` with rows from torch, and checks them, as [`check_rows`] does.
+/// Replaces `values` with rows from torch.
 ///
 /// # Errors
-/// As [`check_rows`]. Errors of earlier work on the device appear here too.
+/// torch's; those of earlier work on the device appear here too.
 pub fn copy_rows(rows: &Tensor, values: &mut Vec<f32>) -> Result<()> {
     let failed = |error: TchError| batch_error(&error);
     let rows = rows.f_to_device(Device::Cpu).and_then(|rows| rows.f_contiguous()).map_err(failed)?;
     let count = rows.numel();
     values.resize(count, 0.0);
-    rows.f_copy_data(values, count).map_err(failed)?;
-    check_rows(values)
+    rows.f_copy_data(values, count).map_err(failed)
 }

@@ -10,12 +10,15 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pullquote_core::error::Result;
 use pullquote_torch::cuda::graphs::{CaptureMemory, CaptureSupport, Kernels};
 use pullquote_torch::cuda::runtime::{CaptureStream, Runtime};
 use pullquote_torch::cuda::staging::Staging;
+use pullquote_torch::encoder::{LoadOptions, TorchEncoder};
 
 pub const INVALID_DEVICE: c_int = 101;
 pub const OUT_OF_MEMORY: c_int = 2;
@@ -134,6 +137,13 @@ pub static FAKE: Runtime = Runtime {
 /// The host's part of captures.
 pub const GRAPHS: CaptureSupport = CaptureSupport { memory, warn };
 
+/// An encoder whose devices run the code for GPUs with this library, which numbers them from 0.
+pub fn load(directory: &Path, devices: usize, dtype: &str, options: LoadOptions) -> Result<TorchEncoder> {
+    let names: Vec<String> = (0..devices).map(|device| format!("cpu:{device}")).collect();
+    let options = LoadOptions { runtime_on_cpu: Some(&FAKE), ..options };
+    TorchEncoder::load(directory, &names, dtype, Some(devices), options)
+}
+
 /// Staging for batches of this thread, which chooses device 0.
 pub fn staging() -> Staging {
     FAKE.use_device(0).expect("it exists");
@@ -219,7 +229,7 @@ fn graph_answer(device: c_int, call: GraphCall) -> c_int {
     }
 }
 
-fn memory(device: usize, _: CaptureStream) -> Result<Box<dyn CaptureMemory>, String> {
+fn memory(device: usize, _: CaptureStream) -> std::result::Result<Box<dyn CaptureMemory>, String> {
     let device = number(device);
     if graph_answer(device, GraphCall::Memory) != 0 {
         LAST_ERROR.set(0);
@@ -234,7 +244,7 @@ fn warn(message: &str) {
 }
 
 impl CaptureMemory for FakeMemory {
-    fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> Result<(), String> {
+    fn with(&self, kernels: &Kernels, capture: &mut dyn FnMut(&Kernels)) -> std::result::Result<(), String> {
         KERNELS.set(Some(kernels.clone()));
         capture(kernels);
         assert!(!CAPTURES.get(), "the capture has ended");

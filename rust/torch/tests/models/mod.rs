@@ -2,14 +2,16 @@
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pullquote_core::encoder::abi::{BatchArrays, BatchReport, EncoderTable};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, Encoder, Ticket};
+use pullquote_core::encoder::{Batch, BatchTimes, Encoder, Ticket};
 use pullquote_core::error::Result;
-use pullquote_torch::encoder::TorchEncoder;
+use pullquote_torch::encoder::{LoadOptions, TorchEncoder};
 use pullquote_torch::model::layout::PaddingBuffer;
 use pullquote_torch::model::network::{Network, copy_rows};
 use pullquote_torch::model::varlen::Varlen;
@@ -231,7 +233,7 @@ pub fn write(draft: &Draft) -> ModelDirectory {
 /// Loads in float32.
 pub fn load(directory: &ModelDirectory, devices: &[&str], threads: usize) -> TorchEncoder {
     let devices: Vec<String> = devices.iter().map(|device| (*device).to_owned()).collect();
-    TorchEncoder::load(directory.path(), &devices, "float32", (threads > 0).then_some(threads))
+    TorchEncoder::load(directory.path(), &devices, "float32", (threads > 0).then_some(threads), LoadOptions::default())
         .expect("the model is sound")
 }
 
@@ -274,14 +276,47 @@ pub fn single_rows(batch: &Batch) -> Vec<Batch> {
     rows
 }
 
+/// The values of a batch that is sound.
+pub fn collect_values(encoder: &mut TorchEncoder, ticket: Ticket) -> Vec<f32> {
+    let mut collected = Vec::new();
+    encoder.collect(ticket, &mut |values| collected = values.into_owned()).expect("the batch is sound");
+    collected
+}
+
 pub fn collect(encoder: &mut TorchEncoder, ticket: Ticket) -> Vec<Vec<f32>> {
-    let mut rows = Vec::new();
-    let collected = encoder.collect(ticket, &mut |index, values| {
-        assert_eq!(index, rows.len(), "rows come in order");
-        rows.push(values.to_vec());
-    });
-    collected.expect("the batch is sound");
-    rows
+    let dimension = encoder.spec().dimension;
+    collect_values(encoder, ticket).chunks(dimension).map(<[f32]>::to_vec).collect()
+}
+
+unsafe extern "C" fn receive(context: *mut c_void, values: *const f32, count: usize) {
+    // SAFETY: `collect_from` passes this type, and `values` has `count` values.
+    unsafe { (*context.cast::<Vec<f32>>()).extend_from_slice(std::slice::from_raw_parts(values, count)) };
+}
+
+/// Submits to the first device of a table. Returns the code and the batch's number.
+pub fn submit_to(table: &EncoderTable, batch: &Batch) -> (i32, u64) {
+    let (Batch { ids, lengths, queries, .. }, mut number) = (batch, 0);
+    let arrays = BatchArrays {
+        output: batch.output as u32,
+        ids: ids.as_ptr(),
+        id_count: ids.len(),
+        lengths: lengths.as_ptr(),
+        row_count: lengths.len(),
+        queries: queries.as_ptr(),
+        query_values: queries.len(),
+    };
+    // SAFETY: the tests release the state last; pointers and counts belong together.
+    (unsafe { (table.submit)(table.state, 0, &raw const arrays, &raw mut number) }, number)
+}
+
+/// Collects from the first device of a table: the code, the values, and the report.
+pub fn collect_from(table: &EncoderTable, number: u64) -> (i32, Vec<f32>, BatchReport) {
+    let mut values: Vec<f32> = Vec::new();
+    let mut report = BatchReport { times: BatchTimes::default(), graphs_replayed: 0, graphs_error: std::ptr::null() };
+    let context = (&raw mut values).cast();
+    // SAFETY: the tests release the state last; the context is what `receive` expects.
+    let code = unsafe { (table.collect)(table.state, 0, number, receive, context, &raw mut report) };
+    (code, values, report)
 }
 
 pub fn encode(encoder: &mut TorchEncoder, batch: &Batch) -> Vec<Vec<f32>> {

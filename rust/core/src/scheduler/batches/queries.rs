@@ -1,13 +1,13 @@
 //! The queries of a batch, with which a device compares its rows.
 //!
-//! If all jobs of a batch want cosines only, and the device can compute them (`EncoderSpec::scores`), it returns
+//! If all jobs of a batch want cosines only, and the device can compute them (`Capabilities::cosines`), it returns
 //! cosines instead of vectors. For one query that is four bytes for each row instead of a kilobyte, which the
 //! scheduler's thread need not copy, check and compare. If some job wants vectors, the batch returns vectors and the
 //! scheduler compares rows itself.
 
-use super::{Batches, JobId, RowTarget, write_row};
-use crate::encoder::Batch;
+use super::{Batches, JobId, RowTarget, Wanted};
 use crate::encoder::cosine::cosine;
+use crate::encoder::{Batch, Output};
 
 #[derive(Debug)]
 pub(crate) struct BatchQueries {
@@ -40,14 +40,19 @@ impl BatchQueries {
     }
 
     /// Replaces `scores` with the vector's cosine with each query.
-    fn compare(&self, vector: &[f32], scores: &mut Vec<f32>) {
+    pub(super) fn compare(&self, vector: &[f32], scores: &mut Vec<f32>) {
         scores.clear();
         scores.extend(self.vectors.chunks_exact(self.dimension).map(|query| cosine(query, 1.0, vector)));
     }
 }
 
 impl QueryOffsets {
-    fn find(&self, job: JobId) -> Option<(usize, usize)> {
+    /// The batch's queries.
+    pub(super) fn count(&self) -> usize {
+        self.ranges.last().map_or(0, |(.., end)| *end)
+    }
+
+    pub(super) fn find(&self, job: JobId) -> Option<(usize, usize)> {
         self.ranges.iter().find(|(known, ..)| *known == job).map(|(_, start, end)| (*start, *end))
     }
 }
@@ -55,7 +60,7 @@ impl QueryOffsets {
 impl<R> Batches<R> {
     /// Adds the queries of the batch's jobs if every job has some and they are at most `max_queries` together; else
     /// none.
-    pub(crate) fn add_queries(
+    pub(super) fn add_queries(
         &self,
         targets: &[RowTarget],
         max_queries: usize,
@@ -69,32 +74,19 @@ impl<R> Batches<R> {
             if offsets.ranges.last().is_some_and(|(job, ..)| *job == target.job) || offsets.find(target.job).is_some() {
                 continue;
             }
-            let queries = self.jobs.get(&target.job).and_then(|active| active.job.queries.as_deref());
-            let Some(queries) = queries.filter(|queries| count + queries.count() <= max_queries) else {
-                batch.queries.clear();
-                offsets.ranges.clear();
-                return;
+            let queries = match self.jobs.get(&target.job).map(|active| &active.job.wanted) {
+                Some(Wanted::Cosines(queries)) if count + queries.count() <= max_queries => queries,
+                _ => {
+                    batch.queries.clear();
+                    offsets.ranges.clear();
+                    return;
+                }
             };
             offsets.ranges.push((target.job, count, count + queries.count()));
             count += queries.count();
             batch.queries.extend_from_slice(&queries.vectors);
         }
-    }
-
-    /// Writes a row's values into its job's memory. A job that was removed ignores them.
-    pub(crate) fn write(&mut self, target: RowTarget, values: &[f32], offsets: &QueryOffsets) {
-        let Self { jobs, scores, .. } = self;
-        let Some(active) = jobs.get_mut(&target.job) else { return };
-        let values = match (&active.job.queries, offsets.find(target.job)) {
-            (None, _) => values,
-            (Some(_), Some((start, end))) => &values[start..end],
-            (Some(queries), None) => {
-                queries.compare(values, scores);
-                scores
-            }
-        };
-        write_row(&mut active.job.vectors, target.row, active.job.rows.len(), values);
-        active.unwritten -= 1;
+        batch.output = Output::Cosines;
     }
 }
 
@@ -102,6 +94,7 @@ impl<R> Batches<R> {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::BatchRows;
     use super::super::tests::jobs;
     use super::*;
     use crate::encoder::BatchBudget;
@@ -110,17 +103,19 @@ mod tests {
     /// of them.
     fn batch_queries(counts: &[usize], max_queries: usize) -> (Vec<f32>, Vec<usize>) {
         let mut batches = jobs(&vec![(1, 0); counts.len()]);
-        let (mut batch, mut targets, mut offsets) = (Batch::default(), Vec::new(), QueryOffsets::default());
+        let (mut batch, mut rows) = (Batch::default(), BatchRows::default());
         for (job, count) in counts.iter().enumerate() {
             let id = JobId(u64::try_from(job).unwrap());
             let vectors = vec![vec![f32::from(u16::try_from(job + 1).unwrap())]; *count];
-            let queries = (*count > 0).then(|| Arc::new(BatchQueries { vectors: vectors.concat(), dimension: 1 }));
-            batches.jobs.get_mut(&id).unwrap().job.queries = queries;
+            if *count > 0 {
+                let queries = Arc::new(BatchQueries { vectors: vectors.concat(), dimension: 1 });
+                batches.jobs.get_mut(&id).unwrap().job.wanted = Wanted::Cosines(queries);
+            }
         }
         let budget = BatchBudget { tokens: 100, rows: 100 };
-        assert!(batches.next_batch(0, budget, &mut batch, &mut targets).is_some());
-        batches.add_queries(&targets, max_queries, &mut batch, &mut offsets);
-        let ranges = (0..counts.len()).map(|job| offsets.find(JobId(u64::try_from(job).unwrap())));
+        assert!(batches.next_batch(0, budget, max_queries, &mut batch, &mut rows).is_some());
+        assert_eq!(batch.output == Output::Cosines, !batch.queries.is_empty());
+        let ranges = (0..counts.len()).map(|job| rows.offsets.find(JobId(u64::try_from(job).unwrap())));
         (batch.queries, ranges.map(|range| range.map_or(0, |(start, end)| end - start)).collect())
     }
 

@@ -9,12 +9,12 @@ impl Round {
     /// Handles a failed batch: retries its rows where that can help; otherwise their jobs fail, or each is retried
     /// alone.
     pub(super) fn fail(&mut self, device: usize, batch: SubmittedBatch, error: &Error) {
-        let SubmittedBatch { destinations, tokens, mut failed_devices } = batch;
-        let targets = &destinations.targets;
+        let SubmittedBatch { rows, tokens, mut failed_devices } = batch;
+        let targets = &rows.targets;
         if error.kind() == ErrorKind::OutOfMemory && targets.len() > 1 {
             self.devices.on_out_of_memory(device, tokens, error);
             self.batches.retry(targets, failed_devices);
-            self.spare.push(destinations);
+            self.spare.push(rows);
             return;
         }
         failed_devices.push(device);
@@ -35,6 +35,6 @@ impl Round {
                 self.finish(job, Err(error.clone()));
             }
         }
-        self.spare.push(destinations);
+        self.spare.push(rows);
     }
 }

@@ -17,7 +17,7 @@ const POLLS_PER_BATCH: u32 = 16;
 impl Round {
     /// The time until the next poll; `None` if devices notify or none has a batch.
     pub(super) fn next_poll(&self) -> Option<Duration> {
-        if !self.spec.needs_polling {
+        if self.spec.capabilities.notifies {
             return None;
         }
         let now = Instant::now();
@@ -30,12 +30,8 @@ impl Round {
         intervals.min()
     }
 
-    /// Gives the batches of stalled devices to healthy ones. With a runner, batches wait for threads and not for the
-    /// device, so nothing is abandoned.
+    /// Gives the batches of stalled devices to healthy ones.
     pub(super) fn abandon_pass(&mut self) {
-        if !self.spec.computes_alone() || self.batch_runner.is_some() {
-            return;
-        }
         let (now, timeout) = (Instant::now(), self.batching.device_timeout());
         for device in 0..self.in_flight.len() {
             let awaited = self.in_flight[device].iter().filter(|flight| !flight.is_abandoned);
@@ -55,11 +51,11 @@ impl Round {
         let error = Error::new(ErrorKind::Device, message);
         for flight in self.in_flight[device].iter_mut().filter(|flight| !flight.is_abandoned) {
             flight.is_abandoned = true;
-            let destinations = std::mem::take(&mut flight.batch.destinations);
+            let rows = std::mem::take(&mut flight.batch.rows);
             let mut failed_devices = std::mem::take(&mut flight.batch.failed_devices);
             failed_devices.push(device);
-            self.batches.retry(&destinations.targets, failed_devices);
-            self.spare.push(destinations);
+            self.batches.retry(&rows.targets, failed_devices);
+            self.spare.push(rows);
             self.devices.on_abandoned(device, &error, now);
         }
         self.inbox.lock().woken = true;
@@ -67,7 +63,7 @@ impl Round {
 
     /// Collects an abandoned batch and discards its rows.
     pub(super) fn discard(&mut self, device: usize, ticket: Ticket, tokens: usize) {
-        let collected = self.encoder.collect(ticket, &mut |_, _| {});
+        let collected = self.encoder.collect(ticket, &mut |_| {});
         self.devices.on_ended(device, tokens);
         self.devices.on_late_completion(device, collected.is_ok(), Instant::now());
     }
