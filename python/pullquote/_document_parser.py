@@ -1,10 +1,11 @@
-"""Reads the text of a PDF, DOCX or EPUB, in a process of its own because a damaged file may crash it.
+"""Reads the text of a file that is not text, in a process of its own because a damaged file may crash it.
 
 Run by `pullquote.documents` and by the server (`rust/server/src/uploads/parser.rs`); imports nothing of pullquote.
 
-Standard input: a line of JSON, ``{"format", "password", "max_pages", "max_chars", "max_memory", "seconds"}``, then the file.
-Standard output: a line of JSON, then float32 boxes. The JSON is ``{"text", "pages"}``, or ``{"error", "detail"}`` with `error` one
-of ``damaged``, ``encrypted``, ``no_text``, ``pages``, ``chars``, ``memory``, ``no_page``.
+Standard input: a line of JSON, ``{"format", "library", "password", "max_pages", "max_chars", "max_memory", "seconds"}``, then the
+file. Standard output: a line of JSON, then float32 boxes. The JSON is ``{"text", "pages"}``, or ``{"error", "detail"}`` with
+`error` one of ``damaged``, ``encrypted``, ``no_text``, ``pages``, ``chars``, ``memory``, ``no_page``, ``not_installed``:
+`FileKind::failure` has their texts.
 
 With ``"render": {"page", "width"}`` the output is ``{"area", "rotation"}`` and a PNG of that page.
 """
@@ -36,8 +37,6 @@ LINE_HYPHENS = {0x02, 0xFFFE}
 PARAGRAPH_DISTANCE = 1.3
 NO_BOX = (0.0, 0.0, 0.0, 0.0)
 
-# What reads a format; an EPUB needs no library.
-LIBRARIES = {"pdf": "pypdfium2", "docx": "mammoth"}
 # Memory that has to be free when reading begins.
 SPARE_BYTES = 4 * 1024 * 1024
 
@@ -65,13 +64,11 @@ class UnreadableError(Exception):
 def main() -> None:
     """Read standard input, and write standard output."""
     settings = json.loads(sys.stdin.buffer.readline())
-    # Before the limit, since an import that lacks memory may fail with any error.
-    if library := LIBRARIES.get(settings["format"]):
-        importlib.import_module(library)
-    _limit(settings["max_memory"], settings["seconds"])
     boxes = array.array("f")
     image = b""
     try:
+        _import(settings["library"])
+        _limit(settings["max_memory"], settings["seconds"])
         # Fails when the interpreter and the library alone are beyond the limit.
         bytearray(SPARE_BYTES)
         data = sys.stdin.buffer.read()
@@ -87,6 +84,15 @@ def main() -> None:
         answer = {"error": "memory", "detail": ""}
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
     sys.stdout.buffer.write(image or boxes.tobytes())
+
+
+def _import(library: str | None) -> None:
+    """Import a library before the limit: an import that lacks memory may fail with any error."""
+    try:
+        if library:
+            importlib.import_module(library)
+    except ModuleNotFoundError:
+        raise UnreadableError("not_installed", library or "") from None
 
 
 def _limit(max_memory: int, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, final, overload
+from typing import Any, Literal, NoReturn, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from typing_extensions import CapsuleType, disjoint_base
 from pullquote._models.engine_config import EngineConfig
 from pullquote._request.options import Request
 from pullquote.arrow import ArrowTable, ColumnNames
+from pullquote.documents import Limits
 
 __all__ = [
     "ANSWERED",
@@ -27,6 +28,7 @@ __all__ = [
     "Embeddings",
     "Engine",
     "EngineHandle",
+    "FileKind",
     "FinishedRequest",
     "HighlightColumns",
     "Highlighter",
@@ -347,6 +349,21 @@ class EngineHandle:
     def device_states(self) -> list[DeviceState]: ...
     @property
     def stages(self) -> dict[str, StageTime]: ...
+
+@final
+class FileKind:
+    @property
+    def name(self) -> str: ...
+    @property
+    def library(self) -> str | None: ...
+    @property
+    def parsed_format(self) -> Literal["text", "html"] | None: ...
+    @staticmethod
+    def of(content: bytes) -> FileKind: ...
+    @staticmethod
+    def of_name(name: str) -> FileKind | None: ...
+    def refusal(self, file: str) -> str | None: ...
+    def fail(self, name: str, error: str, detail: str, has_password: bool, limits: Limits) -> NoReturn: ...
 
 @final
 class FinishedRequest:

@@ -8,14 +8,12 @@ import shlex
 import sys
 from pathlib import Path
 
+from pullquote._native import FileKind
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 
-__all__ = ["DOCX", "EPUB", "PDF", "check_is_text", "decode", "is_piped", "kind_of", "name_of", "read_bytes"]
+__all__ = ["check_is_text", "decode", "is_piped", "name_of", "read_bytes"]
 
 STANDARD_INPUT = "standard input"
-PDF = "a PDF"
-DOCX = "a DOCX document"
-EPUB = "an EPUB book"
 
 # Byte order marks. UTF-32 before UTF-16, with whose mark it begins.
 BYTE_ORDER_MARKS = (
@@ -24,30 +22,6 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
-)
-# First bytes of files that are not text, the names of their kinds, and programs that convert them to text.
-SIGNATURES = (
-    (b"%PDF-", PDF, "pdftotext {name} -"),
-    (b"\xd0\xcf\x11\xe0", "an old Office document", "soffice --headless --convert-to txt {name}"),
-    (b"{\\rtf", "a document in RTF", "pandoc --to plain {name}"),
-    (b"\x89PNG", "a PNG image", "tesseract {name} -"),
-    (b"\xff\xd8\xff", "a JPEG image", "tesseract {name} -"),
-    (b"GIF8", "a GIF image", "tesseract {name} -"),
-    (b"II*\x00", "a TIFF image", "tesseract {name} -"),
-    (b"MM\x00*", "a TIFF image", "tesseract {name} -"),
-    (b"\x1f\x8b", "compressed with gzip", "gunzip --stdout {name}"),
-    (b"\x28\xb5\x2f\xfd", "compressed with Zstandard", "zstdcat {name}"),
-    (b"PAR1", "a Parquet file", "pullquote job --input {name}"),
-    (b"SQLite format 3", "a database of SQLite", "sqlite3 {name} .dump"),
-    (b"\x7fELF", "a program", "strings {name}"),
-)
-# The same for ZIP archives, by a name within.
-ARCHIVES = (
-    (b"word/", DOCX, "pandoc --to plain {name}"),
-    (b"ppt/", "a PPTX presentation", "soffice --headless --convert-to pdf {name}"),
-    (b"xl/", "an XLSX table", "soffice --headless --convert-to csv {name}"),
-    (b"META-INF/container.xml", EPUB, "pandoc --to plain {name}"),
-    (b"application/vnd.oasis.opendocument", "an OpenDocument file", "pandoc --to plain {name}"),
 )
 
 
@@ -73,10 +47,9 @@ def read_bytes(name: str) -> bytes:
 
 def check_is_text(data: bytes, name: str) -> None:
     """Raise `InvalidTextError` for a file of another kind, with a command that extracts its text."""
-    if kind := _kind(data):
-        what, command = kind
-        file = "FILE" if name == STANDARD_INPUT else shlex.quote(name)
-        message = f"{name} is {what}, not text; extract its text first: {command.format(name=file)}"
+    file = "FILE" if name == STANDARD_INPUT else shlex.quote(name)
+    if refusal := FileKind.of(data).refusal(file):
+        message = f"{name} {refusal}"
         raise InvalidTextError(message)
 
 
@@ -99,24 +72,6 @@ def decode(data: bytes, name: str, encoding: str | None, option: str = "--encodi
         else:
             message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance {option}"
         raise InvalidTextError(message) from None
-
-
-def kind_of(data: bytes) -> str | None:
-    """The kind of a file that is not text; `None` for text."""
-    kind = _kind(data)
-    return kind and kind[0]
-
-
-def _kind(data: bytes) -> tuple[str, str] | None:
-    for signature, what, command in SIGNATURES:
-        if data.startswith(signature):
-            return what, command
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "a WebP image", "tesseract {name} -"
-    if data.startswith(b"PK\x03\x04"):
-        known = (kind[1:] for kind in ARCHIVES if kind[0] in data[:4096] or kind[0] in data[-65536:])
-        return next(known, ("a ZIP archive", "unzip -p {name}"))
-    return None
 
 
 def _utf16(data: bytes) -> str | None:

@@ -331,8 +331,8 @@ class Client(BaseClient):
 
         - A page may be a `StoredDocument`; `NotFoundError` if the server has none of that id. Its text in `Highlights.texts` is
           ``""``, unless `return_texts` is true.
-        - `files` in place of `texts`: paths or bytes of PDFs, DOCX, EPUBs and texts, which the server reads. Their names are the
-          ids without `ids`. A highlight of a PDF has its `page_number` and `rectangles`. `password` opens encrypted PDFs.
+        - `files` in place of `texts`: paths or bytes of files, which the server reads. Their names are the ids without `ids`.
+          A highlight of a PDF has its `page_number` and `rectangles`. `password` opens encrypted PDFs.
           `InvalidArgumentError` if the server refuses a file, `LimitExceededError` and `DeadlineExceededError` beyond its limits,
           and `OSError` for a path that cannot be read.
         - `return_vectors`: also return normalized vectors of the passages (``Highlights.vectors``, one row for each) and of the

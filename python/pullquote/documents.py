@@ -1,4 +1,4 @@
-"""The text of PDFs, Word documents and EPUB books, with its pages. Needs ``pip install "pullquote[documents]"``.
+"""The text of PDFs, Word documents, EPUB books and others, with its pages. Needs ``pip install "pullquote[documents]"``.
 
 `_document_parser` reads the files, in a process of its own.
 
@@ -11,42 +11,32 @@
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import json
 import subprocess
 import sys
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import NoReturn, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullquote._document_formats import DocumentFormat
+from pullquote._native import FileKind
 from pullquote._request.options import Format
 from pullquote._results.highlight import Highlight, Rectangle
 from pullquote._text_files import check_is_text, decode
 from pullquote.errors import (
-    DeadlineExceededError,
     InvalidArgumentError,
-    InvalidTextError,
     InvalidTypeError,
     LimitExceededError,
-    OutOfMemoryError,
-    PullquoteError,
 )
 
 __all__ = ["Document", "DocumentFormat", "Limits", "Rectangle", "detect", "read"]
 
-DocumentFormat = Literal["auto", "pdf", "docx", "epub", "text"]
-
 PARSER = Path(__file__).with_name("_document_parser.py")
-LIBRARIES = {"pdf": "pypdfium2", "docx": "mammoth"}
-FORMATS = ("auto", "pdf", "docx", "epub", "text")
+FORMATS = get_args(DocumentFormat)
 MEBIBYTE = 1024 * 1024
-# Where a PDF's header may stand, as readers of PDFs look for it.
-HEADER_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +59,7 @@ class Document:
     """A document as text.
 
     - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order; a DOCX and an EPUB are
-      HTML, which keeps headings, lists and tables; other files are their own text.
+      HTML, which keeps headings, lists and tables; texts are themselves.
     - `page_starts`: int64 ``[pages]``, the first character of each page of a PDF; empty for other documents.
     - `page_sizes`: float32 ``[pages, 2]``, width and height in points.
     - `boxes`: float32 ``[characters, 4]``, left, bottom, right and top of each character of a PDF; zeros where it has none.
@@ -119,20 +109,9 @@ def _union(one: Rectangle, other: Rectangle) -> Rectangle:
 
 
 def detect(data: bytes) -> DocumentFormat:
-    """``"pdf"``, ``"docx"``, ``"epub"`` or ``"text"``, by the bytes of a file."""
-    if b"%PDF-" in data[:HEADER_BYTES]:
-        return "pdf"
-    if data.startswith(b"PK\x03\x04"):
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                names = archive.namelist()
-                if "word/document.xml" in names:
-                    return "docx"
-                return "epub" if "META-INF/container.xml" in names else "text"
-        except zipfile.BadZipFile:
-            # Cut off or damaged: read it as what it was, so that the error says so.
-            return "docx" if b"word/" in data else "epub" if b"META-INF/container.xml" in data else "text"
-    return "text"
+    """The `format` of a file, by its bytes; ``"text"`` if `read` takes it as text, or refuses it."""
+    kind = FileKind.of(data)
+    return cast("DocumentFormat", kind.name) if kind.parsed_format else "text"
 
 
 def read(
@@ -146,11 +125,11 @@ def read(
 ) -> Document:
     """Read a document: a path, or the bytes of a file.
 
-    PDFs, DOCX and EPUBs are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory or
-    time, only raises an error here.
+    Files that are not text are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory
+    or time, only raises an error here.
 
-    - `format`: ``"auto"`` detects ``"pdf"``, ``"docx"`` and ``"epub"`` by their bytes; everything else is ``"text"``: plain text,
-      Markdown or HTML, whose `Document.format` is ``"auto"``.
+    - `format`: ``"auto"`` detects the others by their bytes; ``"text"`` is plain text, Markdown or HTML, whose `Document.format`
+      is ``"auto"``.
     - `encoding`: of text. `None` is that of a byte order mark, UTF-16 where the bytes show it, else UTF-8.
     - `password`: of an encrypted PDF.
     - `name`: its name in errors (default: the path).
@@ -169,12 +148,12 @@ def read(
     if format not in FORMATS:
         message = f"format must be one of {', '.join(FORMATS)}, not {format!r}"
         raise InvalidArgumentError(message)
-    kind = detect(data) if format == "auto" else format
-    if kind == "text":
-        if format == "auto":
-            check_is_text(data, name)
-        return _text_document(name, data, encoding)
-    return _parse(name, data, kind, password, limits)
+    kind = FileKind.of(data) if format == "auto" else FileKind.of_name(format)
+    if kind and kind.parsed_format:
+        return _parse(name, data, kind, password, limits)
+    if format == "auto":
+        check_is_text(data, name)
+    return _text_document(name, data, encoding)
 
 
 def _bytes(path: Path, limits: Limits) -> bytes:
@@ -218,43 +197,39 @@ def parser_command() -> list[str]:
     return [sys.executable, "-P", str(PARSER)]
 
 
-def _parse(name: str, data: bytes, kind: str, password: str | None, limits: Limits) -> Document:
-    library = LIBRARIES.get(kind)
-    if library is not None and importlib.util.find_spec(library) is None:
-        message = f'{name}: reading {kind.upper()} needs {library}; run: pip install "pullquote[documents]"'
-        raise InvalidArgumentError(message)
+def _parse(name: str, data: bytes, kind: FileKind, password: str | None, limits: Limits) -> Document:
     settings = {
-        "format": kind,
+        "format": kind.name,
+        "library": kind.library,
         "password": password,
         "max_pages": limits.max_pages,
         "max_chars": limits.max_chars,
         "max_memory": limits.max_memory,
         "seconds": limits.seconds,
     }
+
+    def fail(error: str, detail: str) -> NoReturn:
+        kind.fail(name, error, detail, password is not None, limits)
+
     command = parser_command()
     sent = json.dumps(settings).encode() + b"\n" + data
     try:
         done = subprocess.run(command, input=sent, capture_output=True, timeout=limits.seconds, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
-        message = f"{name}: reading it takes longer than {limits.seconds} seconds"
-        raise DeadlineExceededError(message) from None
+        fail("time", f"{limits.seconds} seconds")
     header, _, rest = done.stdout.partition(b"\n")
     if done.returncode or not header:
-        message = (
-            f"{name} made the parser of {kind.upper()} fail ({_ending(done)}); it is damaged, or needs more memory"
-        )
-        raise InvalidTextError(message)
+        fail("crashed", _ending(done))
     answer = json.loads(header)
     if "error" in answer:
-        raise _error(name, kind, answer["error"], answer["detail"], password, limits)
+        fail(answer["error"], answer["detail"])
     pages = np.array(answer["pages"], np.float64).reshape(-1, 3)
-    boxes = np.frombuffer(rest, np.float32).reshape(-1, 4)
     return Document(
         answer["text"],
-        "text" if kind == "pdf" else "html",
+        kind.parsed_format or "text",
         pages[:, 0].astype(np.int64),
         pages[:, 1:].astype(np.float32),
-        boxes,
+        np.frombuffer(rest, np.float32).reshape(-1, 4),
     )
 
 
@@ -263,23 +238,3 @@ def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
         return f"signal {-done.returncode}"
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     return last or f"exit code {done.returncode}"
-
-
-def _error(name: str, kind: str, error: str, detail: str, password: str | None, limits: Limits) -> PullquoteError:
-    """The error of a document that cannot be read, with what would help."""
-    shown = kind.upper()
-    if error == "encrypted":
-        help_ = "pass its password" if password is None else "the password is wrong, or its encryption is not supported"
-        if kind == "epub":
-            help_ = "only the reader of its publisher opens it"
-        return InvalidTextError(f"{name} is an encrypted {shown}; {help_}")
-    if error == "no_text":
-        scan = f" on its {detail} pages: a scan needs text recognition first, such as ocrmypdf" if kind == "pdf" else ""
-        return InvalidTextError(f"{name} is a {shown} without text{scan}")
-    if error == "pages":
-        return LimitExceededError(f"{name} has {detail} pages, and max_pages is {limits.max_pages}")
-    if error == "chars":
-        return LimitExceededError(f"{name} has at least {detail} characters, and max_chars is {limits.max_chars}")
-    if error == "memory":
-        return OutOfMemoryError(f"{name} needs more memory than max_memory, {limits.max_memory} bytes")
-    return InvalidTextError(f"{name} is a damaged {shown}: {detail}")

@@ -1,12 +1,13 @@
-"""PDFs, DOCX and EPUBs of the command line: recognized by their first bytes, so that other files import nothing of `documents`."""
+"""Files of the command line. Only those that are not text import `documents`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pullquote._native import FileKind
 from pullquote._results.highlight import Highlight
-from pullquote._text_files import DOCX, EPUB, PDF, check_is_text, decode, kind_of, name_of, read_bytes
+from pullquote._text_files import check_is_text, decode, name_of, read_bytes
 
 if TYPE_CHECKING:
     from pullquote.documents import Document
@@ -15,12 +16,12 @@ __all__ = ["places", "read_file"]
 
 
 def read_file(name: str, encoding: str | None) -> tuple[str, Document | None]:
-    """The text of a file or of standard input, and its document if it is a PDF, DOCX or EPUB.
+    """The text of a file or of standard input, and its document if it is not text.
 
     Raises the errors of `documents.read`, and `OSError`.
     """
     data, shown = read_bytes(name), name_of(name)
-    if kind_of(data) in {PDF, DOCX, EPUB}:
+    if FileKind.of(data).parsed_format:
         from pullquote import documents  # noqa: PLC0415 - few files need it
 
         document = documents.read(data, name=shown)

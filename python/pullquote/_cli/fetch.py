@@ -38,7 +38,7 @@ def is_address(name: str) -> bool:
 
 
 def read_address(address: str, options: argparse.Namespace) -> Document:
-    """The page at an address; it may be a PDF, DOCX or EPUB.
+    """The page at an address; it may be a file that is not text.
 
     Raises `InvalidArgumentError` for a private address, `NotFoundError`, `UnavailableError`, `DeadlineExceededError`,
     `LimitExceededError` and `InvalidTextError` if the page cannot be fetched, and the errors of `documents.read`.

@@ -96,7 +96,7 @@ def _groups(
 ) -> Iterator[tuple[list[str], list[str], list[tuple[str, int]]]]:
     """Names, texts and errors of neighbouring files, about `GROUP_CHARACTERS` at a time; all files if pages share a budget.
 
-    Adds PDFs, DOCX, EPUBs and fetched pages to `documents`.
+    Adds fetched pages and files that are not text to `documents`.
     """
     limits = (options.max_total_chars, options.max_total_tokens, options.max_total_highlights)
     shared = any(limits) or options.dedupe == "answer"

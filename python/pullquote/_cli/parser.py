@@ -18,6 +18,7 @@ from pullquote._cli import (
 )
 from pullquote._cli.completion import SHELLS, completion_script
 from pullquote._cli.source import add_model_options, add_server_options
+from pullquote._document_formats import PARSED, READABLE
 from pullquote._models.choice import EMBEDDED_PACKAGE
 from pullquote._request.signatures import did_you_mean
 from pullquote.errors import InvalidArgumentError, PullquoteError
@@ -86,8 +87,8 @@ class Parser(argparse.ArgumentParser):
         for kind, words in TYPES.items():
             message = message.replace(f"invalid {kind} value:", f"must be {words}, not")
         if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
-            if "--format" in message and choice[1].lower() in {"pdf", "docx", "epub"}:
-                message += "; leave it out: PDF, DOCX and EPUB are recognized by themselves"
+            if "--format" in message and choice[1].lower() in PARSED:
+                message += f"; leave it out: {READABLE} are recognized by themselves"
             else:
                 message += did_you_mean(choice[1], re.findall(r"[\w-]+", choice[2]))
         self.exit(
@@ -145,7 +146,7 @@ def make_parser() -> Parser:
         "highlight",
         "[OPTIONS] -q QUERY [FILE ...]",
         "print the passages of files that answer a query",
-        "Reads plain text, Markdown, HTML, PDF, DOCX and EPUB, from files or from the web.",
+        f"Reads {READABLE}, from files or from the web.",
     )
     highlight_command.add_options(highlight)
     highlight.set_defaults(run=highlight_command.run)

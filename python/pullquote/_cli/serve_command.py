@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from pullquote import _native
 from pullquote._cli.source import add_batch_options, highlighter
 from pullquote._engine.highlighter import Highlighter
 from pullquote._models.engine_config import CACHE_BYTES
+from pullquote.documents import parser_command
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "run"]
@@ -101,7 +101,7 @@ SETTINGS = {
         Setting("store-documents", 100_000, "maximum number; excess documents get 507, and none is evicted"),
         Setting("store-bytes", 256 * MEBIBYTE, "maximum bytes of ids, titles and texts; excess documents get 507"),
     ],
-    "uploaded PDFs, DOCX and EPUBs": [
+    "uploaded files": [
         Setting("upload-max-pages", 5000, "pages of a PDF; more get 413"),
         Setting("upload-max-memory", 4096 * MEBIBYTE, "bytes of memory of the process that reads a file; more get 413"),
         Setting("upload-timeout", 60.0, "seconds in which a file must be read; then 504"),
@@ -226,7 +226,7 @@ def _serve(served: Highlighter, options: argparse.Namespace) -> int:
     settings["model_name"] = options.model_name or served.model_name
     settings["model_directory"] = str(served.model)
     settings["truncate_dim"] = options.truncate_dim
-    settings["document_parser"] = _document_parser()
+    settings["document_parser"] = parser_command()
     _raise_file_limit(options.max_connections)
     # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -253,14 +253,6 @@ def _serve(served: Highlighter, options: argparse.Namespace) -> int:
     # Requests still run after the shutdown timeout: exit without waiting for them.
     sys.stdout.flush()
     os._exit(EXIT_INTERRUPTED)
-
-
-def _document_parser() -> list[str]:
-    """The program that reads PDFs, DOCX and EPUBs, and its arguments; empty without the libraries for it."""
-    from pullquote import documents  # noqa: PLC0415 - only the server needs it
-
-    has_all = all(map(importlib.util.find_spec, documents.LIBRARIES.values()))
-    return documents.parser_command() if has_all else []
 
 
 def _raise_file_limit(connections: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
+from pullquote._document_formats import PARSED
 from pullquote._request.signatures import did_you_mean, what_was_meant
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
@@ -102,7 +103,7 @@ def check_request(
         name = min(unknown)
         message = f"there is no option {name!r}{what_was_meant(name, ['query', 'texts', *Options.__annotations__])}"
         raise InvalidTypeError(message)
-    if native.get("format") in {"pdf", "docx", "epub"}:
+    if native.get("format") in PARSED:
         message = (
             f"format={native['format']!r} is of a file; pass the text and the format of pullquote.documents.read(path)"
         )

@@ -13,7 +13,7 @@ use crate::raw::bad;
 
 pub(crate) const FORM: &str = "multipart/form-data";
 
-/// A file to upload: PDF, DOCX, EPUB or text.
+/// A file to upload.
 pub struct File {
     /// Without folders.
     pub name: Option<String>,

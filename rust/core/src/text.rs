@@ -1,5 +1,6 @@
-//! From a source to the units of a page and windows over them: offsets and formats. Independent of tokens.
+//! From a source to the units of a page and windows over them: kinds of files, offsets and formats. Independent of tokens.
 
 pub mod formats;
+pub mod kinds;
 pub mod page;
 pub mod pieces;

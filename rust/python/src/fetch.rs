@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyString};
 use crate::failures::Failure;
 use crate::interruptible::leave_python;
 
-/// The text of a page, or the bytes of a PDF, DOCX or EPUB.
+/// The text of a page, or the bytes of a file that is not text.
 #[pyfunction]
 pub(crate) fn fetch<'py>(
     py: Python<'py>,

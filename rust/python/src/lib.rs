@@ -13,6 +13,7 @@ mod engine;
 mod engine_handle;
 mod failures;
 mod fetch;
+mod file_kind;
 mod function;
 mod highlighter;
 mod highlights_body;
@@ -62,6 +63,7 @@ mod _native {
         engine::Engine,
         engine_handle::EngineHandle,
         fetch::fetch,
+        file_kind::FileKind,
         highlighter::Highlighter,
         highlights_body::{BodyRefusal, HighlightsBody},
         hosted::{Hosted, HostedCall},

@@ -2,9 +2,10 @@
 // first request has `effort: "instant"`, and a later one gets the final answer. Only that one is announced.
 //
 // The user's input is only in the form's fields, so no failure can lose it. At most one request is in flight: a change aborts it,
-// and its answer is never shown. A PDF, DOCX or EPUB is sent with each request as it is. Texts become text nodes only; the server's
+// and its answer is never shown. A file that is not text is sent with each request as it is. Texts become text nodes only; the server's
 // Content-Security-Policy (trusted types) allows nothing else. The question, the options and a short page are in the address.
 
+import { ACCEPT, FORMATS, READABLE, STARTS } from "./kinds.js";
 import { layOut } from "./layout.js";
 import { Sheets } from "./sheets.js";
 
@@ -25,7 +26,6 @@ const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not wh
 const NO_BUDGET = byId("budget").max; // the slider's end
 const LONGEST_IN_ADDRESS = 2000; // characters of a page
 const UNANSWERED = "Probably not on this page.";
-const FORMATS = { html: "html", htm: "html", md: "markdown", markdown: "markdown", txt: "text", text: "text" };
 
 const SETTINGS = {
   length: (value) => `about ${plural(value, "sentence")}`,
@@ -56,7 +56,7 @@ let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
 let name = "Sample page";
 let before = null; // the page that another one took the place of
-let upload = null; // the PDF, DOCX or EPUB that takes the place of the field's text
+let upload = null; // the file that takes the place of the field's text
 let sheets = null; // the pages of a PDF
 
 // Asking
@@ -310,7 +310,7 @@ function open(page) {
   scrollTo({ top: 0, behavior: "instant" });
 }
 
-/** Takes a PDF, DOCX or EPUB in place of the field's text, or without one the text again. */
+/** Takes a file in place of the field's text, or without one the text again. */
 function asksAbout(file, isPdf, itsPassword = "") {
   upload = file;
   password.value = itsPassword;
@@ -324,11 +324,11 @@ async function openFile(file) {
   if (!file) return;
   const start = await file.slice(0, 1024).text().catch(() => "");
   const isPdf = start.includes("%PDF-");
-  if (isPdf || start.startsWith("PK\x03\x04")) return open({ text: "", name: file.name, format: "auto", upload: file, isPdf });
+  if (STARTS.some((mark) => start.includes(mark))) return open({ text: "", name: file.name, format: "auto", upload: file, isPdf });
   const ending = file.name.split(".").pop().toLowerCase();
   const text = file.size > LONGEST_FILE ? null : await file.text().catch(() => null);
   if (text === null) refuse(`${file.name} cannot be read.`, `It may be gone, or larger than ${plural(LONGEST_FILE / 1024 / 1024, "megabyte")}.`);
-  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, "Open a text, a Markdown or an HTML file, a PDF, a DOCX or an EPUB.");
+  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, `${READABLE} can be opened.`);
   else open({ text, name: file.name, format: FORMATS[ending] ?? "auto" });
 }
 
@@ -525,6 +525,7 @@ source.addEventListener("keydown", (event) => {
   byId("edit").focus();
 });
 byId("edit").addEventListener("click", () => edits(byId("editor").hidden));
+byId("file").accept = ACCEPT;
 byId("file").addEventListener("change", ({ target }) => {
   openFile(target.files[0]);
   target.value = ""; // so that the same file can be opened again

@@ -25,6 +25,7 @@ use flate2::read::MultiGzDecoder;
 use ipnet::IpNet;
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::Format;
+use pullquote_core::text::kinds::{FileKind, Reader};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -71,24 +72,18 @@ impl FetchLimits {
     }
 }
 
-const PDF: &str = "application/pdf";
-const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
-const EPUB: &str = "application/epub+zip";
-
 pub(crate) struct Fetcher {
     client: Client,
     guard: Guard,
     limits: FetchLimits,
     bodies: BodyMemory,
     at_once: Semaphore,
-    /// Whether PDFs, DOCX and EPUBs are fetched too.
-    takes_files: bool,
 }
 
 /// A page as it was received.
 pub(crate) struct Fetched {
     bytes: Vec<u8>,
-    /// `None` for PDFs, DOCX and EPUBs.
+    /// `None` for a file that is not text.
     format: Option<Format>,
     /// The encoding that its server names.
     charset: Option<String>,
@@ -100,12 +95,12 @@ pub(crate) struct Fetched {
 }
 
 impl Fetcher {
-    pub(crate) fn new(limits: FetchLimits, bodies: &BodyMemory, takes_files: bool) -> Result<Self> {
+    pub(crate) fn new(limits: FetchLimits, bodies: &BodyMemory) -> Result<Self> {
         let guard = Guard::new(limits.allow.clone());
         let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
         let client =
             http_client::builder().dns_resolver(resolver).build().map_err(|error| http_client::unfit(&error))?;
-        Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE), takes_files })
+        Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE) })
     }
 
     /// The time limit of all pages of a request.
@@ -153,7 +148,7 @@ impl Fetcher {
             return Err(Unfetched::Status(status.as_u16()));
         }
         let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
-        let (format, charset) = read_kind(kind, self.takes_files)?;
+        let (format, charset) = read_kind(kind)?;
         let codings = codings(&response);
         let max_bytes = self.limits.max_bytes;
         let (bytes, memory) =
@@ -178,7 +173,7 @@ impl Fetched {
         Ok((charset::decode(&self.bytes()?, self.charset.as_deref(), format == Format::Html), format))
     }
 
-    /// Whether it is a PDF, DOCX or EPUB.
+    /// Whether it is a file that is not text.
     pub(crate) const fn is_file(&self) -> bool {
         self.format.is_none()
     }
@@ -216,18 +211,16 @@ fn redirect(response: &Response) -> Option<&str> {
     response.headers().get(header::LOCATION).filter(|_| goes_on)?.to_str().ok()
 }
 
-/// The format and encoding of a page, from its server's headers, or else from its first bytes.
-/// PDFs, DOCX and EPUBs have no format.
-fn read_kind(kind: Option<&str>, takes_files: bool) -> Result<(Option<Format>, Option<String>), Unfetched> {
+/// The format and encoding of a page, from its server's headers, or else from its first bytes. Files that are not text
+/// have no format.
+fn read_kind(kind: Option<&str>) -> Result<(Option<Format>, Option<String>), Unfetched> {
     let Some(kind) = kind else { return Ok((Some(Format::Auto), None)) };
     let refused = || Unfetched::NoText(kind.chars().take(100).collect());
     let mime: mime::Mime = kind.parse().map_err(|_| refused())?;
-    let format = match mime.essence_str() {
-        "text/html" | "application/xhtml+xml" => Some(Format::Html),
-        "text/markdown" | "text/x-markdown" => Some(Format::Markdown),
-        "text/plain" => Some(Format::Text),
-        PDF | DOCX | EPUB if takes_files => None,
-        _ => return Err(refused()),
+    let format = match FileKind::of_media_type(mime.essence_str()).map(|kind| &kind.reader) {
+        Some(Reader::Core(format)) => Some(*format),
+        Some(Reader::Parser { .. }) => None,
+        Some(Reader::None) | None => return Err(refused()),
     };
     Ok((format, mime.get_param(mime::CHARSET).map(|charset| charset.as_str().to_owned())))
 }
@@ -264,19 +257,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_text_media_types_are_pages() {
-        let read = |kind| read_kind(Some(kind), false).map_err(|unfetched| unfetched.row().0);
+    fn only_readable_media_types_are_pages() {
+        let read = |kind| read_kind(Some(kind)).map_err(|unfetched| unfetched.row().0);
         assert_eq!(
             read("text/html; charset=\"Shift_JIS\""),
             Ok((Some(Format::Html), Some("Shift_JIS".to_lowercase())))
         );
         assert_eq!(read("TEXT/Markdown"), Ok((Some(Format::Markdown), None)));
-        for kind in ["application/pdf", "application/json", "image/png", "text/css", "", "nonsense"] {
+        assert_eq!(read("application/pdf"), Ok((None, None)));
+        for kind in ["application/json", "image/png", "text/css", "", "nonsense"] {
             assert_eq!(read(kind), Err("UNSUPPORTED_URL".into()), "{kind}");
         }
-        assert_eq!(read_kind(None, false).ok(), Some((Some(Format::Auto), None)));
-        for kind in [PDF, DOCX, EPUB] {
-            assert_eq!(read_kind(Some(kind), true).ok(), Some((None, None)));
+        assert_eq!(read_kind(None).ok(), Some((Some(Format::Auto), None)));
+        for accepted in ACCEPT.to_str().unwrap().split(", ") {
+            assert!(matches!(read(accepted), Ok((Some(_), None))), "{accepted}");
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | `http` | what every request has: middleware, admission, authentication, errors, metrics |
 //! | `store` | documents that clients have stored |
 //! | `fetch` | pages by their addresses, and other servers that search |
-//! | `uploads` | uploaded PDFs, DOCX and EPUBs, read by processes of their own |
+//! | `uploads` | uploaded files, read by processes of their own |
 //! | `app` | state that the routes share |
 //! | `routes` | one module for each API; Exa's contract is in `routes/exa` |
 //! | `openapi` | the document that describes all routes |

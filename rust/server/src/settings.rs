@@ -51,7 +51,7 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     pub store_documents: usize,
     pub store_bytes: usize,
-    /// The program that reads a PDF, DOCX or EPUB, and its arguments; empty without the libraries for them.
+    /// The program that reads uploaded files, and its arguments.
     pub document_parser: Vec<String>,
     pub upload_max_pages: usize,
     pub upload_max_memory: usize,

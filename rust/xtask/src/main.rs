@@ -1,6 +1,7 @@
 //! `cargo xtask generate` writes what is generated from the code; `cargo xtask check` says what is stale or untidy.
 
 mod errors;
+mod kinds;
 mod layers;
 mod tidy;
 
@@ -10,7 +11,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf);
-    let generated = [("python/pullquote/errors.py", errors::python())];
+    let generated = [
+        ("python/pullquote/errors.py", errors::python()),
+        ("python/pullquote/_document_formats.py", kinds::python()),
+        ("rust/server/page/kinds.js", kinds::page()),
+    ];
     let complaints = match std::env::args().nth(1).as_deref() {
         Some("generate") => generated
             .iter()

@@ -351,10 +351,14 @@ def test_text_files_need_no_library(tmp_path: Path) -> None:
             documents.read(**{"source": path, **wrong})  # type: ignore[arg-type]
 
 
-def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(documents.LIBRARIES, "pdf", "no_such_library")
-    with raises(InvalidArgumentError, "no_such_library", "pullquote[documents]"):
+def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = tmp_path / "without.py"
+    code = f"import runpy, sys; sys.modules['pypdfium2'] = None; runpy.run_path({str(documents.PARSER)!r}, run_name='__main__')"
+    without.write_text(code, encoding="utf-8")
+    monkeypatch.setattr(documents, "PARSER", without)
+    with raises(InvalidArgumentError, "PDF", "pypdfium2", "pullquote[documents]"):
         documents.read(pdf(three_pages))
+    assert ANSWER in documents.read(epub(CHAPTERS)).text
 
 
 def test_command_line_reads_documents(

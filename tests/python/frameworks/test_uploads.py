@@ -182,7 +182,8 @@ def test_files_that_cannot_be_read_are_errors_of_their_field(server: ServerProce
         (b"PK\x03\x04 word/document.xml nothing else", "damaged"),
         (b"PK\x03\x04 META-INF/container.xml nothing else", "damaged"),
         (epub(CHAPTERS, {"META-INF/encryption.xml": ENCRYPTION.replace("{}", "OEBPS/book.opf")}), "encrypted"),
-        (b"\x7fELF\0\0\0", "neither"),
+        (b"\x7fELF\0\0\0", "program"),
+        (b"a\0b", "EPUB"),
     ]
     for data, named in cases:
         answer = post(server, whole, ("file", data), **ASKED)

@@ -13,6 +13,7 @@ import pytest
 
 import pullquote
 from pullquote import _native, errors
+from pullquote._document_formats import READABLE
 from support.fake_http_server import Answer, fake_server, raw_vectors
 from support.messages import names_all
 from support.server_process import ServerProcess, letter_server
@@ -230,6 +231,7 @@ def test_help_describes_with_examples_and_exit_codes(command: str) -> None:
 
 def test_help_has_each_option_in_a_group() -> None:
     shown = run("highlight", "--help").stdout.decode()
+    assert READABLE in shown
     for group in (
         "which passages:",
         "how pages are read:",

@@ -1,15 +1,18 @@
 """`GET /` and `GET /docs`: their files and headers. `integration/test_*_in_browser.py` run them."""
 
+import json
 import re
 
 import pytest
 
+from pullquote._document_formats import PARSED, READABLE
 from support.server_process import ServerProcess, letter_server
 
 FILES = {
     "/": "text/html; charset=utf-8",
     "/page.css": "text/css; charset=utf-8",
     "/page.js": "text/javascript; charset=utf-8",
+    "/kinds.js": "text/javascript; charset=utf-8",
     "/layout.js": "text/javascript; charset=utf-8",
     "/sheets.js": "text/javascript; charset=utf-8",
     "/page.svg": "image/svg+xml",
@@ -51,6 +54,18 @@ def test_page_references_only_its_own_files(server: ServerProcess) -> None:
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://", whole["/page.js"] + whole["/sheets.js"]
     )
+
+
+def test_page_opens_every_file_that_can_be_read(server: ServerProcess) -> None:
+    kinds = server.client.get("/kinds.js").text
+    constants = dict(re.findall(r"export const (\w+) = (.*);", kinds))
+    assert json.loads(constants["READABLE"]) == READABLE
+    accepted = json.loads(constants["ACCEPT"]).split(",")
+    formats = json.loads(constants["FORMATS"])
+    assert {"md": "markdown", "htm": "html"}.items() <= formats.items()
+    assert {f".{ending}" for ending in (*formats, *PARSED)} <= set(accepted)
+    assert {"text/*", "application/pdf", "application/epub+zip"} <= set(accepted)
+    assert "ACCEPT" in server.client.get("/page.js").text
 
 
 def test_protect_all_covers_pages() -> None:

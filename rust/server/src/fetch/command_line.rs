@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub enum FetchedPage {
     /// HTML, Markdown or plain text.
     Text(String),
-    /// The bytes of a PDF, DOCX or EPUB.
+    /// The bytes of a file that is not text.
     File(Vec<u8>),
 }
 
@@ -26,13 +26,13 @@ pub enum FetchedPage {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for an address that is private or not of the web, [`ErrorKind::Unavailable`] if its
 /// server does not return it, [`ErrorKind::LimitExceeded`] and [`ErrorKind::DeadlineExceeded`] beyond the limits, and
-/// [`ErrorKind::InvalidText`] if it is neither text nor a PDF, DOCX or EPUB.
+/// [`ErrorKind::InvalidText`] if it is of a kind that cannot be read.
 pub fn fetch_page(address: &str, limits: FetchLimits, call: &Call) -> Result<FetchedPage> {
     let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
     let runtime = Builder::new_current_thread().enable_all().build().map_err(internal)?;
     let bodies = BodyMemory::new(limits.max_bytes.saturating_add(64 * 1024));
     let until = Instant::now() + limits.timeout;
-    let web = Fetcher::new(limits, &bodies, true)?;
+    let web = Fetcher::new(limits, &bodies)?;
     let stopped = async {
         loop {
             sleep(POLL).await;

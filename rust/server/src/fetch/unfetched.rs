@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use pullquote_core::error::ErrorKind;
+use pullquote_core::text::kinds::readable;
 
 use super::addresses::PrivateAddress;
 use crate::http::failure::{Cause, Failure};
@@ -23,7 +24,7 @@ pub(crate) enum Unfetched {
     TooLarge(usize),
     /// Its content type has no text.
     NoText(String),
-    /// It is a PDF, DOCX or EPUB that cannot be read, and why.
+    /// It is a file that cannot be read, and why.
     Unreadable(String),
     /// The bodies of all requests fill their memory.
     NoMemory,
@@ -83,7 +84,7 @@ impl Unfetched {
                 return ("CRAWL_UNKNOWN_ERROR".into(), 500, message.into());
             }
             Self::NoText(kind) => {
-                let message = format!("it is {kind:?}; HTML, Markdown and plain text are read");
+                let message = format!("it is {kind:?}; {} can be read", readable());
                 return ("UNSUPPORTED_URL".into(), 415, message.into());
             }
             Self::Unreadable(why) => return ("UNSUPPORTED_URL".into(), 415, why.clone().into()),

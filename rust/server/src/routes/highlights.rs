@@ -3,8 +3,7 @@
 //! All pages of a request are one call of the engine, because they may share a budget. So with `Accept:
 //! application/x-ndjson` the lines, one for each list of passages and a last one for the rest, begin when the call has
 //! ended; a client can then read one page's answer after the other. With `return_vectors` and `Accept:
-//! multipart/form-data`, the vectors follow the JSON as bytes (`vectors`). A form has PDFs, DOCX, EPUBs and texts as
-//! files (`uploads`).
+//! multipart/form-data`, the vectors follow the JSON as bytes (`vectors`). A form has files (`uploads`).
 
 mod blocks;
 pub(super) mod failure;
@@ -85,8 +84,8 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
                  page are one line. With `return_vectors` and `accept: multipart/form-data` the answer has three parts: \
                  `highlights`, the JSON; `vectors`, the vectors of the highlights as bytes, in the order of the JSON; and \
                  `queries`, the vectors of the queries. The `x-embedding` headers of a part describe its vectors. After \
-                 `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it. A form has PDFs, \
-                 DOCX, EPUBs and texts as files; highlights of PDFs then have `page_number` and `rectangles`.",
+                 `timeout` seconds the answer is 504. If `priority` is 0, the header `request-priority` sets it. A form has files; \
+                 highlights of PDFs then have `page_number` and `rectangles`.",
             )
             .reads(schemas.request::<HighlightsRequest>(), example)
             .reads_form(&request, &files)

@@ -61,10 +61,11 @@ macro_rules! file {
     };
 }
 
-pub(crate) static FILES: [File; 10] = [
+pub(crate) static FILES: [File; 11] = [
     file!("/", HTML, "page", "A page to try the server", PAGE_POLICY, "page/index.html"),
     file!("/page.css", CSS, "pageStyle", "Its style", PAGE_POLICY, "page/page.css"),
     file!("/page.js", SCRIPT, "pageScript", "Its script", PAGE_POLICY, "page/page.js"),
+    file!("/kinds.js", SCRIPT, "pageKinds", "The files it opens", PAGE_POLICY, "page/kinds.js"),
     file!("/layout.js", SCRIPT, "pageLayout", "How it shows a page", PAGE_POLICY, "page/layout.js"),
     file!("/sheets.js", SCRIPT, "pageSheets", "How it shows a PDF", PAGE_POLICY, "page/sheets.js"),
     file!("/page.svg", SVG, "pageIcon", "Its icon", PAGE_POLICY, "page/page.svg"),

@@ -1,4 +1,4 @@
-//! The parser: runs a process for each uploaded PDF, DOCX or EPUB, and keeps what it read.
+//! The parser: runs a process for each uploaded file that is not text, and keeps what it read.
 //!
 //! A process gets the file on standard input, below a line of settings, and answers on standard output: a line of JSON,
 //! then bytes. It ends at the request's deadline, and when the client disconnects. Recently read documents stay in
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lru::LruCache;
 use pullquote_core::error::ErrorKind;
-use pullquote_core::text::formats::Format;
+use pullquote_core::text::kinds::{FileKind, Limit, Limits, Reader, readable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -35,30 +35,17 @@ const ANSWER_BYTES: u64 = 16 + 12;
 /// The most bytes of a process's answer that are not characters: an image, and the places of pages.
 const OTHER_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Where a PDF's header may stand, as readers of PDFs look for it.
-const HEADER_BYTES: usize = 1024;
-
 /// Variables of the environment that a parser must not see.
 const SECRETS: [&str; 2] = ["PULLQUOTE_API_KEY", "PULLQUOTE_UPSTREAM_KEY"];
 
 pub(crate) struct Parser {
-    /// The program and its arguments; empty without the libraries for documents.
+    /// The program and its arguments.
     command: Vec<String>,
-    max_pages: usize,
-    max_chars: usize,
-    max_memory: usize,
+    limits: Limits,
     timeout: Duration,
     /// Processes that may run at the same time.
     places: Semaphore,
     cache: Mutex<Cache>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    Pdf,
-    Docx,
-    Epub,
-    Text,
 }
 
 pub(crate) struct PageImage {
@@ -73,7 +60,7 @@ pub(crate) struct PageImage {
 pub(crate) struct Parsing {
     /// Name of the field for errors, as `file[0]`.
     field: String,
-    kind: FileKind,
+    kind: &'static FileKind,
     content: Bytes,
     password: Option<String>,
     key: [u8; 32],
@@ -105,9 +92,11 @@ impl Parser {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             command: settings.document_parser.clone(),
-            max_pages: settings.upload_max_pages,
-            max_chars: settings.max_document_bytes,
-            max_memory: settings.upload_max_memory,
+            limits: Limits {
+                pages: Limit { option: "--upload-max-pages", value: settings.upload_max_pages },
+                chars: Limit { option: "--max-document-bytes", value: settings.max_document_bytes },
+                memory: Limit { option: "--upload-max-memory", value: settings.upload_max_memory },
+            },
             timeout: settings.upload_timeout,
             places: Semaphore::new(settings.upload_processes.min(Semaphore::MAX_PERMITS)),
             cache: Mutex::new(Cache::new()),
@@ -124,10 +113,10 @@ impl Parser {
         hash.update([0]);
         hash.update(&content);
         let key = hash.finalize().into();
-        let known = match kind {
-            FileKind::Text => Some(Arc::new(read_text(&field, &content)?)),
-            _ if self.command.is_empty() => return Err(not_installed(&field)),
-            FileKind::Pdf | FileKind::Docx | FileKind::Epub => self.cache().documents.get(&key).cloned(),
+        let known = match kind.reader {
+            Reader::Core(_) => Some(Arc::new(read_text(&field, &content)?)),
+            Reader::Parser { .. } => self.cache().documents.get(&key).cloned(),
+            Reader::None => return refused(field, format!("it {}", kind.refusal("FILE").unwrap_or_default())),
         };
         Ok(Parsing { field, kind, content, password: password.map(str::to_owned), key, known })
     }
@@ -152,7 +141,7 @@ impl Parser {
         let place = |bytes: &[u8; 16]| bytemuck::pod_read_unaligned::<[f32; 4]>(bytes);
         let document = Arc::new(ParsedUpload {
             text: header.text,
-            format: Some(if parsing.kind == FileKind::Pdf { Format::Text } else { Format::Html }),
+            format: parsing.kind.parsed_format(),
             page_starts: header.pages.iter().map(|(start, ..)| *start).collect(),
             boxes: boxes.iter().map(place).collect(),
         });
@@ -168,7 +157,7 @@ impl Parser {
         width: usize,
         deadline: Instant,
     ) -> Result<PageImage, Failure> {
-        if parsing.kind != FileKind::Pdf {
+        if parsing.kind.name != "pdf" {
             return refused(parsing.field, "it is not a PDF; only PDFs have pages");
         }
         let output = self.process(&parsing, json!({"render": {"page": page, "width": width}}), deadline).await?;
@@ -179,27 +168,25 @@ impl Parser {
     async fn process(&self, parsing: &Parsing, more: Value, deadline: Instant) -> Result<Vec<u8>, Failure> {
         let until = deadline.min(Instant::now() + self.timeout);
         let late = |_| {
-            let message = format!(
-                "reading it takes longer than the request's timeout, or {} seconds",
-                self.timeout.as_secs_f64()
-            );
-            Failure::of_field(Cause::Core(ErrorKind::DeadlineExceeded), parsing.field.clone(), message)
+            let limit = format!("the request's timeout, or {} seconds", self.timeout.as_secs_f64());
+            self.failure(parsing, "time", &limit)
         };
         let work = async {
             let internal = |error: &str| Failure::new(Cause::Core(ErrorKind::Internal), format!("the parser: {error}"));
             let _place = self.places.acquire().await.map_err(|error| internal(&error.to_string()))?;
             let mut settings = json!({
-                "format": parsing.kind.name().to_lowercase(),
+                "format": parsing.kind.name,
+                "library": parsing.kind.library(),
                 "password": parsing.password,
-                "max_pages": self.max_pages,
-                "max_chars": self.max_chars,
-                "max_memory": self.max_memory,
+                "max_pages": self.limits.pages.value,
+                "max_chars": self.limits.chars.value,
+                "max_memory": self.limits.memory.value,
                 "seconds": self.timeout.as_secs_f64(),
             });
             if let (Value::Object(settings), Value::Object(more)) = (&mut settings, more) {
                 settings.extend(more);
             }
-            let (program, arguments) = self.command.split_first().ok_or_else(|| not_installed(&parsing.field))?;
+            let (program, arguments) = self.command.split_first().ok_or_else(|| internal("no program"))?;
             let mut command = Command::new(program);
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             for name in SECRETS {
@@ -218,7 +205,7 @@ impl Parser {
                 let _ = input.write_all(&parsing.content).await;
                 drop(input);
             };
-            let most = (self.max_chars as u64).saturating_mul(ANSWER_BYTES).saturating_add(OTHER_BYTES);
+            let most = (self.limits.chars.value as u64).saturating_mul(ANSWER_BYTES).saturating_add(OTHER_BYTES);
             let (mut written, mut said) = (Vec::new(), Vec::new());
             let (mut output, mut errors) = (output.take(most), errors.take(64 * 1024));
             let ((), read, _) = tokio::join!(send, output.read_to_end(&mut written), errors.read_to_end(&mut said));
@@ -227,8 +214,7 @@ impl Parser {
             if !status.success() || !written.contains(&b'\n') {
                 let said = String::from_utf8_lossy(&said);
                 tracing::warn!(%status, error = said.trim().lines().last().unwrap_or_default(), "a parser of a file failed");
-                let message = format!("its parser failed ({status}); the file is damaged, or needs more memory");
-                return refused(parsing.field.clone(), message);
+                return Err(self.failure(parsing, "crashed", &status.to_string()));
             }
             Ok(written)
         };
@@ -249,44 +235,17 @@ impl Parser {
 
     /// Why a file cannot be read, and what would help.
     fn failure(&self, parsing: &Parsing, error: &str, detail: &str) -> Failure {
-        let shown = parsing.kind.name();
-        if error == "encrypted" && parsing.kind == FileKind::Epub {
-            let message = "it is an encrypted EPUB, which only the reader of its publisher opens";
-            return Failure::of_field(Cause::Unprocessable, parsing.field.clone(), message);
-        }
-        if error == "encrypted" {
-            let advice = if parsing.password.is_none() {
-                "send its password as the part password"
-            } else {
-                "the password is wrong, or its encryption is not supported"
-            };
-            let message = format!("{} is an encrypted {shown}; {advice}", parsing.field);
-            return Failure::of_field(Cause::Unprocessable, "password", message);
-        }
-        let (cause, message) = match error {
-            "no_text" if parsing.kind == FileKind::Pdf => (
-                Cause::Unprocessable,
-                format!(
-                    "it is a PDF without text on its {detail} pages: a scan needs text recognition first, such as ocrmypdf"
-                ),
-            ),
-            "no_text" => (Cause::Unprocessable, format!("it is a {shown} without text")),
-            "pages" => (
-                Cause::Core(ErrorKind::LimitExceeded),
-                format!("it has {detail} pages, and this server reads at most {}", self.max_pages),
-            ),
-            "chars" => (
-                Cause::Core(ErrorKind::LimitExceeded),
-                format!("it has at least {detail} characters, and this server reads at most {}", self.max_chars),
-            ),
-            "memory" => (
-                Cause::Core(ErrorKind::LimitExceeded),
-                format!("reading it needs more memory than this server allows, {} bytes", self.max_memory),
-            ),
-            "no_page" => (Cause::Unprocessable, format!("it has only {detail} pages")),
-            _ => (Cause::Unprocessable, format!("it is a damaged {shown}: {detail}")),
+        let failure = parsing.kind.failure(error, detail, parsing.password.is_some(), &self.limits);
+        let cause = match failure.kind() {
+            ErrorKind::InvalidText => Cause::Unprocessable,
+            ErrorKind::InvalidArgument => Cause::NotImplemented,
+            ErrorKind::OutOfMemory => Cause::Core(ErrorKind::LimitExceeded),
+            kind => Cause::Core(kind),
         };
-        Failure::of_field(cause, parsing.field.clone(), message)
+        if error == "encrypted" && parsing.kind.takes_password() {
+            return Failure::of_field(cause, "password", format!("{} {failure}", parsing.field));
+        }
+        Failure::of_field(cause, parsing.field.clone(), format!("it {failure}"))
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
@@ -294,48 +253,13 @@ impl Parser {
     }
 }
 
-impl FileKind {
-    fn of(content: &[u8]) -> Self {
-        let has = |part: &[u8], name: &[u8]| part.windows(name.len()).any(|window| window == name);
-        if has(&content[..content.len().min(HEADER_BYTES)], b"%PDF-") {
-            return Self::Pdf;
-        }
-        // An archive has the names of its files as they are.
-        if !content.starts_with(b"PK\x03\x04") {
-            return Self::Text;
-        }
-        if has(content, b"word/document.xml") {
-            Self::Docx
-        } else if has(content, b"META-INF/container.xml") {
-            Self::Epub
-        } else {
-            Self::Text
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Pdf => "PDF",
-            Self::Docx => "DOCX",
-            Self::Epub => "EPUB",
-            Self::Text => "text",
-        }
-    }
-}
-
 /// A file that is a text in any of the web's encodings.
 fn read_text(field: &str, content: &[u8]) -> Result<ParsedUpload, Failure> {
     let text = decode_text(content);
     if text.contains('\0') {
-        return refused(field, "it is neither a PDF nor a DOCX nor an EPUB nor a text");
+        return refused(field, format!("it is not text: it has zero bytes; {} can be read", readable()));
     }
     Ok(ParsedUpload { text, ..ParsedUpload::default() })
-}
-
-fn not_installed(field: &str) -> Failure {
-    let message =
-        "this server cannot read PDF, DOCX and EPUB; install its libraries: pip install \"pullquote[documents]\"";
-    Failure::of_field(Cause::NotImplemented, field, message)
 }
 
 /// Recently read documents, by the hash of their file and password.
@@ -382,13 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_of_a_file_is_known_by_its_bytes() {
-        assert_eq!(FileKind::of(b"\n%PDF-1.7"), FileKind::Pdf);
-        assert_eq!(FileKind::of(b"PK\x03\x04.....word/document.xml"), FileKind::Docx);
-        assert_eq!(FileKind::of(b"PK\x03\x04.....META-INF/container.xml"), FileKind::Epub);
-        assert_eq!(FileKind::of(b"PK\x03\x04.....xl/workbook.xml"), FileKind::Text);
-        assert_eq!(FileKind::of(b"# A page"), FileKind::Text);
-        assert_eq!(FileKind::of(b""), FileKind::Text);
+    fn text_of_any_encoding_is_read() {
         assert!(read_text("file[0]", b"a\0b").is_err());
         assert_eq!(read_text("file[0]", b"caf\xe9 au lait").unwrap().text, "café au lait");
     }

@@ -60,7 +60,7 @@ enum Content {
     Stored(Stored),
     ToFetch,
     Fetched(Fetched),
-    /// A PDF, DOCX or EPUB that was fetched, before and after a process reads it.
+    /// A file that was fetched, before and after a process reads it.
     File(Parsing),
     Parsed(Parsed),
     /// Fetched and in Unicode.
