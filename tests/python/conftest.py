@@ -19,19 +19,12 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each file to one process, because its tests share fixtures; both files with Ray to the same, for one cluster; and
-    those with Exa's and OpenAI's clients to the same, which then imports them once, in seconds.
+    """`--dist loadfile`, with both files of Ray in one process, for one cluster: pytest-xdist 3.8 ignores marks."""
+    from xdist.scheduler import LoadFileScheduling
 
-    pytest-xdist 3.8 cannot do this by marks: with pytest 9.2 it ignores them.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class FileScheduling(LoadScopeScheduling):  # type: ignore[misc] # without types
+    class FileScheduling(LoadFileScheduling):  # type: ignore[misc] # without types
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::", 1)[0]
-            if file.endswith(("/test_exa.py", "/test_openai_client.py", "/test_upstream.py")):
-                return "clients"
-            return "ray" if "/test_ray_" in file else file
+            return "ray" if "/test_ray_" in nodeid else str(super()._split_scope(nodeid))
 
     return FileScheduling(config, log)
 

@@ -15,7 +15,7 @@ from pullquote.client import PutDocuments
 from support.client_comparison import TEXTS, assert_same
 from support.fake_http_server import Answer, FakeServer, fake_server, raw_vectors, vectors
 from support.messages import raises
-from support.server_process import ServerProcess
+from support.server_process import ServerProcess, until
 
 LOOPS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 
@@ -63,11 +63,6 @@ def test_thousand_async_calls_need_few_threads(run: Any) -> None:
 
 
 def test_cancelled_task_closes_only_its_connection(run: Any) -> None:
-    async def until(condition: Any) -> None:
-        async with asyncio.timeout(60):
-            while not condition():
-                await asyncio.sleep(0.005)
-
     async def go(server: FakeServer) -> None:
         async with AsyncClient(server.url) as client:
             calls = [asyncio.ensure_future(client.embed([f"{number}"])) for number in range(5)]
@@ -85,7 +80,7 @@ def test_cancelled_task_closes_only_its_connection(run: Any) -> None:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    with fake_server(lambda _: Answer(stall=np.inf)) as server:
+    with fake_server(lambda _: Answer(held=True)) as server:
         run(go(server))
 
 
@@ -93,15 +88,14 @@ def test_close_ends_async_client_calls(run: Any) -> None:
     async def go(server: FakeServer) -> None:
         client = AsyncClient(server.url)
         calls = [asyncio.ensure_future(client.embed(["a"])) for _ in range(3)]
-        while len(server.requests) < 3:
-            await asyncio.sleep(0.005)
+        await until(lambda: len(server.requests) == 3)
         await client.close()
         for came in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(came, errors.ClosedError)
         with pytest.raises(errors.ClosedError):
             await client.embed(["a"])
 
-    with fake_server(lambda _: Answer(stall=np.inf)) as server:
+    with fake_server(lambda _: Answer(held=True)) as server:
         run(go(server))
 
 
@@ -139,11 +133,12 @@ def test_call_that_outlives_its_loop_ends_quietly(run: Any) -> None:
 
     async def go(client: AsyncClient) -> None:
         asyncio.ensure_future(client.embed(["a"]))  # noqa: RUF006 - not awaited on purpose
-        await asyncio.sleep(0.05)
+        await until(lambda: len(server.requests) == 1)
 
-    with fake_server(lambda request: raw_vectors(request) if request.texts == ["b"] else Answer(stall=0.2)) as server:
+    with fake_server(lambda request: raw_vectors(request) if request.texts == ["b"] else Answer(held=True)) as server:
         client = AsyncClient(server.url, retries=0)
         run(go(client))
+        server.release()
 
         async def again() -> None:
             assert np.array_equal(await client.embed(["b"]), vectors(["b"]))

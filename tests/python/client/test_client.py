@@ -50,7 +50,7 @@ def test_client_calls_have_highlighter_signatures(kind: type, name: str) -> None
 
 def test_client_and_async_client_have_same_calls() -> None:
     def calls(kind: type) -> dict[str, list[inspect.Parameter]]:
-        names = [name for name in dir(kind) if not name.startswith("_") and name != "close_now"]
+        names = [name for name in dir(kind) if not name.startswith("_")]
         return {name: list(inspect.signature(getattr(kind, name)).parameters.values()) for name in names}
 
     assert calls(Client) == calls(AsyncClient)

@@ -232,9 +232,10 @@ def test_busy_hub_is_asked_again(hub: LocalHub) -> None:
 def test_silent_storage_times_out(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_client, "ATTEMPTS", 1)
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "1")
-    hub.stall = 2.0
+    hub.storage_gate.clear()
     with raises(errors.UnavailableError, NAME, "timed out"):
         vectors()
+    hub.storage_gate.set()
 
 
 @pytest.mark.usefixtures("client")

@@ -22,6 +22,7 @@ from pullquote._models.choice import embedded_model
 from pullquote.errors import InvalidArgumentError
 from support.fake_id_encoder import IdEncoder, vector
 from support.messages import raises
+from support.server_process import until
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(1500))
@@ -133,9 +134,7 @@ def test_async_client_with_endpoint(endpoint: Any) -> None:
     async def test(_client: httpx.AsyncClient, _service: Any, app: FastAPI) -> None:
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
         serving = asyncio.ensure_future(server.serve())
-        while not server.started:
-            assert not serving.done()
-            await asyncio.sleep(0.005)
+        await until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         async with AsyncClient(f"http://127.0.0.1:{port}/v1") as client:
             for options, ours in zip(asked, expected, strict=True):
@@ -175,8 +174,7 @@ def test_hang_up_aborts_only_its_rows(endpoint: Any) -> None:
             "query_string": b"",
         }
         serving = asyncio.ensure_future(app(scope, receive, send))
-        while not engine.running:
-            await asyncio.sleep(0.001)
+        await until(lambda: engine.running > 0)
         assert service.present == 1
         begun = engine.running
         gone.set()
@@ -210,8 +208,7 @@ def test_endpoint_limits(endpoint: Any) -> None:
         assert await told(content=b"{}", headers={"content-type": "text/plain"}) == (415, "unsupported_media_type")
         engine.hangs = True
         first = asyncio.ensure_future(told(json=body))
-        while not engine.running:
-            await asyncio.sleep(0.001)
+        await until(lambda: engine.running > 0)
         assert await told(json=body) == (429, "overloaded")
         assert await first == (504, "deadline_exceeded")
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -16,6 +15,8 @@ import uvloop
 
 import pullquote
 from pullquote import AsyncHighlighter, Highlighter, errors
+from support.gated_encoder import GatedEncoder
+from support.server_process import until
 from support.threads import thread_names
 
 T = TypeVar("T")
@@ -38,28 +39,13 @@ def run(request: pytest.FixtureRequest) -> Run[Any]:
     return request.param  # type: ignore[no-any-return]
 
 
-class Slow:
-    """An encoder that sleeps, waits for its gate, and counts texts."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.texts = 0
-        self.gate = threading.Event()
-        self.gate.set()
-
-    def encode(self, texts: list[str]) -> Any:
-        time.sleep(self.seconds)
-        self.gate.wait(60)
-        self.texts += len(texts)
-        return np.ones((len(texts), 4), np.float32)
-
-
 @pytest.fixture
-def slow() -> Iterator[tuple[Slow, Highlighter]]:
-    encoder = Slow(0.0)
+def gated() -> Iterator[tuple[GatedEncoder, Highlighter]]:
+    encoder = GatedEncoder()
     with Highlighter(encoder=encoder, max_batch_size=8) as made:
-        encoder.seconds = 0.02
+        encoder.shut()
         yield encoder, made
+        encoder.gate.set()
 
 
 def test_async_highlighter_has_highlighter_signatures() -> None:
@@ -127,17 +113,23 @@ def test_async_invalid_call_raises_highlighter_error(awaited: AsyncHighlighter, 
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_thousands_of_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run: Run[Any], count: int) -> None:
-    encoder, made = slow
-    encoder.seconds = 0.0
+def test_thousands_of_tasks_need_few_threads(
+    gated: tuple[GatedEncoder, Highlighter], run: Run[Any], count: int
+) -> None:
+    encoder, made = gated
     awaited = AsyncHighlighter.sharing(made)
     before = set(thread_names().items())
 
     async def main() -> tuple[list[pullquote.Highlights], set[tuple[int, str]]]:
         tasks = [asyncio.create_task(awaited.highlights("cat", [f"{MOON} {n}."])) for n in range(count)]
-        await asyncio.sleep(0.2)
+        await until(encoder.begun.is_set)
         during = set(thread_names().items()) - before
-        return await asyncio.gather(*tasks), during
+        encoder.gate.set()
+        for number, task in enumerate(tasks):
+            await task
+            if number % 100 == 0:
+                during = max(during, set(thread_names().items()) - before, key=len)
+        return [task.result() for task in tasks], during
 
     found, during = run(main())
     assert [one.texts[0] for one in found] == [f"{MOON} {n}." for n in range(count)]
@@ -147,14 +139,13 @@ def test_thousands_of_tasks_need_few_threads(slow: tuple[Slow, Highlighter], run
     assert len(during) <= cores + 2, during
 
 
-def test_cancelled_task_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
-    encoder, made = slow
+def test_cancelled_task_stops_encoding(gated: tuple[GatedEncoder, Highlighter], run: Run[Any]) -> None:
+    encoder, made = gated
     awaited = AsyncHighlighter.sharing(made)
 
     async def main() -> None:
         task = asyncio.create_task(awaited.highlights("cat", [ENDLESS], effort="full"))
-        while not encoder.texts:
-            await asyncio.sleep(0.01)
+        await until(encoder.begun.is_set)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -163,12 +154,13 @@ def test_cancelled_task_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[
     run(main())
 
 
-# Encoded by `slow`, it takes a minute.
+# Thousands of batches.
 ENDLESS = " ".join(f"Sentence {n} is here." for n in range(20_000))
 
 
-async def assert_nothing_is_left(awaited: AsyncHighlighter, encoder: Slow) -> None:
+async def assert_nothing_is_left(awaited: AsyncHighlighter, encoder: GatedEncoder) -> None:
     """After another call is answered, the encoder gets no texts of an earlier one."""
+    encoder.gate.set()
     await awaited.embed(["one"])
     done = encoder.texts
     assert done < 10_000
@@ -177,23 +169,28 @@ async def assert_nothing_is_left(awaited: AsyncHighlighter, encoder: Slow) -> No
     assert encoder.texts == done + 3
 
 
-def test_asyncio_timeout_stops_encoding(slow: tuple[Slow, Highlighter], run: Run[Any]) -> None:
-    encoder, made = slow
+def test_asyncio_timeout_stops_encoding(gated: tuple[GatedEncoder, Highlighter], run: Run[Any]) -> None:
+    encoder, made = gated
     awaited = AsyncHighlighter.sharing(made)
+
+    async def call_until_timeout() -> None:
+        async with asyncio.timeout(None) as timeout:
+            call = asyncio.ensure_future(awaited.highlights("cat", [ENDLESS], effort="full"))
+            await until(encoder.begun.is_set)
+            timeout.reschedule(asyncio.get_running_loop().time())
+            await call
 
     async def main() -> None:
         with pytest.raises(TimeoutError) as raised:
-            async with asyncio.timeout(0.3):
-                await awaited.highlights("cat", [ENDLESS], effort="full")
+            await call_until_timeout()
         assert type(raised.value) is TimeoutError
         await assert_nothing_is_left(awaited, encoder)
 
     run(main())
 
 
-def test_max_concurrent_queue_respects_timeout(slow: tuple[Slow, Highlighter]) -> None:
-    encoder, made = slow
-    encoder.gate.clear()
+def test_max_concurrent_queue_respects_timeout(gated: tuple[GatedEncoder, Highlighter]) -> None:
+    encoder, made = gated
     awaited = AsyncHighlighter.sharing(made, max_concurrent=2)
 
     async def main() -> None:
@@ -216,7 +213,7 @@ def test_event_loop_runs_during_large_page(awaited: AsyncHighlighter, whole_page
         task = asyncio.create_task(awaited.highlights("Who?", [text], effort="fast"))
         turns = 0
         while not task.done():
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
             turns += 1
         await task
         return turns
@@ -242,18 +239,19 @@ def test_several_event_loops(awaited: AsyncHighlighter) -> None:
 
 
 def test_close_ends_async_calls(run: Run[Any]) -> None:
-    encoder = Slow(0.0)
+    encoder = GatedEncoder()
     awaited = AsyncHighlighter(encoder=encoder)
-    encoder.seconds = 0.3
+    encoder.shut()
     page = " ".join(f"Sentence {n} is here." for n in range(2000))
 
     async def main() -> list[Any]:
         tasks = [asyncio.create_task(awaited.highlights("cat", [page], effort="full")) for _ in range(100)]
-        await asyncio.sleep(0.2)
+        await until(encoder.begun.is_set)
         await awaited.close()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     assert {type(raised) for raised in run(main())} == {errors.ClosedError}
+    encoder.gate.set()
 
 
 def test_await_in_notebook_cell(awaited: AsyncHighlighter) -> None:
@@ -273,20 +271,22 @@ def test_await_in_notebook_cell(awaited: AsyncHighlighter) -> None:
 
 def test_interpreter_exits_during_async_calls() -> None:
     code = """
-import asyncio, threading, time
+import asyncio, threading
 import numpy as np
 import pullquote
+begun = threading.Event()
 def encode(texts):
-    time.sleep(0.01)
+    if len(texts) > 1:
+        begun.set()
     return np.ones((len(texts), 4), np.float32)
 awaited = pullquote.AsyncHighlighter(encoder=encode)
 page = " ".join(f"Sentence {n} is here." for n in range(20000))
 async def main():
-    await asyncio.gather(*[awaited.highlights("cat", [page]) for _ in range(50)])
+    while True:
+        await asyncio.gather(*[awaited.highlights("cat", [page]) for _ in range(50)])
 threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()
-time.sleep(0.5)
+begun.wait()
 """
-    # The calls would take minutes.
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "Fatal" not in done.stderr

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,8 @@ import pytest
 
 import pullquote
 from pullquote import Highlighter, errors
+from support.gated_encoder import GatedEncoder
+from support.server_process import wait_for
 from support.threads import SCRIPT_ENVIRONMENT
 
 
@@ -96,37 +97,27 @@ def test_gil_is_released_during_highlights(highlighter: Highlighter, pages: dict
     try:
         caller = threading.Thread(target=call)
         caller.start()
-        while not done.is_set():
+        while not done.wait(0.001):
             counted += 1
-            time.sleep(0.001)
         caller.join()
     finally:
         sys.setswitchinterval(interval)
     assert during[0] > 0
 
 
-@pytest.mark.slow
-def test_two_calls_overlap(pages: dict[str, str]) -> None:
-    texts = list(pages.values())[:2]
-    times: dict[int, tuple[float, float]] = {}
-    both = threading.Barrier(2)
-    with Highlighter(devices=["cpu:0", "cpu:1"], dtype="float32") as several:
-
-        def call(number: int) -> None:
-            both.wait(60)
-            began = time.perf_counter()
-            several.highlights("Who?", texts)
-            times[number] = (began, time.perf_counter())
-
-        callers = [threading.Thread(target=call, args=(number,)) for number in range(2)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join()
-    first, second = times[0], times[1]
-    overlap = min(first[1], second[1]) - max(first[0], second[0])
-    longest = max(first[1] - first[0], second[1] - second[0])
-    assert overlap > longest / 2
+def test_two_calls_overlap() -> None:
+    encoder = GatedEncoder()
+    with Highlighter(encoder=encoder, cache_bytes=0) as shared, ThreadPoolExecutor(2) as threads:
+        # The first call measures the scale of cosines.
+        shared.highlights("cat", ["The cat."])
+        encoder.shut()
+        before = shared.stages["tokenize"].count
+        calls = [threads.submit(shared.highlights, "cat", [f"The cat. Page {number}."]) for number in range(2)]
+        # Each call tokenizes its query, and then waits for the encoder.
+        wait_for(lambda: shared.stages["tokenize"].count == before + 2)
+        assert not any(call.done() for call in calls)
+        encoder.gate.set()
+        assert all(call.result(60)[0] for call in calls)
 
 
 @pytest.fixture
@@ -138,29 +129,36 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_ends_call_and_highlighter_stays_usable(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
-    text = "\n\n".join(whole_pages.values()) * 5
-    sent: list[float] = []
+def test_ctrl_c_ends_call_and_highlighter_stays_usable() -> None:
+    encoder = GatedEncoder()
 
     def interrupt() -> None:
-        sent.append(time.perf_counter())
+        encoder.begun.wait(60)
         _thread.interrupt_main(signal.SIGINT)
 
-    timer = threading.Timer(0.7, interrupt)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        highlighter.highlights("Who?", [text])
-    # It takes 200 ms on a quiet machine. The page itself takes minutes.
-    assert time.perf_counter() - sent[0] < 30
-    timer.join()
-    assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
+    with Highlighter(encoder=encoder) as highlighter:
+        encoder.shut()
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        # The encoder never returns.
+        with pytest.raises(KeyboardInterrupt):
+            highlighter.highlights("Who?", ["Somebody was here."])
+        interrupting.join()
+        encoder.gate.set()
+        assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
 
 
-def test_timeout_drops_work(highlighter: Highlighter, whole_pages: dict[str, str]) -> None:
-    text = "\n\n".join(whole_pages.values()) * 5
-    with pytest.raises(errors.DeadlineExceededError):
-        highlighter.highlights("Who?", [text], timeout=0.3)
-    assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
+def test_timeout_drops_work() -> None:
+    encoder = GatedEncoder()
+    with Highlighter(encoder=encoder, max_batch_size=8) as highlighter:
+        encoder.shut()
+        before = encoder.texts
+        with pytest.raises(errors.DeadlineExceededError):
+            highlighter.highlights("Who?", ["Somebody was here. " * 1000], effort="full", timeout=0.1)
+        encoder.gate.set()
+        assert highlighter.highlights("cat", ["The cat."])[0][0].text == "The cat."
+        # Those of one batch in flight, and of the second call.
+        assert encoder.texts - before < 30
 
 
 def test_results_are_not_copied(highlighter: Highlighter, pages: dict[str, str]) -> None:

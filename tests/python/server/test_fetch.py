@@ -1,7 +1,6 @@
 """Pages that `/contents` fetches: media types, private addresses, limits, and failures of single pages."""
 
 import gzip
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -208,9 +207,7 @@ def test_fetch_max_bytes(fetching: ServerProcess, pages_there: FakeWeb) -> None:
 
 def test_fetch_timeout_spares_other_pages(fetching: ServerProcess, pages_there: FakeWeb) -> None:
     url, slow = pages_there.page("/article", ARTICLE), pages_there.url + "/slow"
-    began = time.monotonic()
     found = contents(fetching, slow, url, slow)
-    assert 3 <= time.monotonic() - began < 20
     assert [page["url"] for page in found["results"]] == [url]
     assert [status.get("error", {}).get("tag") for status in found["statuses"]] == [
         "CRAWL_TIMEOUT",

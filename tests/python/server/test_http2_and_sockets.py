@@ -55,8 +55,10 @@ def test_http2_prior_knowledge(server: ServerProcess) -> None:
         assert not read_until_closed(connection).startswith(b"HTTP/1.1 2")
     # The preface in two parts.
     with server.connect() as connection:
+        before = metric(server, "pullquote_connections")
         connection.sendall(preface()[:7])
-        time.sleep(0.1)
+        # A request of its own, during which the server reads the first part.
+        assert metric(server, "pullquote_connections") == before
         connection.sendall(preface(SETTINGS)[7:])
         assert connection.recv(9)[3] == 4
 
@@ -67,7 +69,6 @@ def test_header_timeout_closes_idle_connection(numbers: ServerProcess) -> None:
     def seconds_until_closed(begin: bytes) -> float:
         began = time.monotonic()
         with numbers.connect() as connection:
-            connection.settimeout(20)
             if begin:
                 connection.sendall(begin)
             read_until_closed(connection)
@@ -75,7 +76,7 @@ def test_header_timeout_closes_idle_connection(numbers: ServerProcess) -> None:
 
     with ThreadPoolExecutor(len(beginnings)) as threads:
         for begin, seconds in zip(beginnings, threads.map(seconds_until_closed, beginnings), strict=True):
-            assert 1.5 < seconds < 15, begin
+            assert seconds > 0.9, begin
 
 
 def test_write_timeout_closes_http2_stream(numbers: ServerProcess) -> None:
@@ -124,12 +125,15 @@ def test_max_connections_counts_http2(numbers: ServerProcess) -> None:
 
 
 def test_shutdown_drains_http2_stream(tmp_path: Path) -> None:
+    texts = ["x 1", *["gated 1"] * 3]
     with (
         numbers_server(tmp_path) as server,
         httpx.Client(base_url=server.url, http1=False, http2=True, timeout=60) as client,
     ):
-        with client.stream("POST", "/embed", json=embed_body(["slow 1"] * 4), headers={"accept": RAW}) as answer:
+        with client.stream("POST", "/embed", json=embed_body(texts), headers={"accept": RAW}) as answer:
             server.signal()
+            wait_for(lambda: "stopping" in server.log)
+            (tmp_path / "gate").touch()
             assert len(answer.read()) == 4 * 12 * 4
         # Otherwise the server waits two seconds for this.
         client.close()

@@ -126,9 +126,7 @@ def test_header_timeout_closes_connection(narrow: ServerProcess, flight: Request
     def act() -> None:
         with narrow.connect() as connection:
             connection.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
-            began = time.monotonic()
             read_until_closed(connection)
-            assert time.monotonic() - began < 20
 
     flight.during(act)
 
@@ -210,21 +208,18 @@ def test_invalid_request_timeout_header_is_400(narrow: ServerProcess, value: str
     assert names_all(answer.json()["error"]["message"], "request-timeout-ms", value)
 
 
-def test_hang_up_cancels_request(narrow: ServerProcess, long: dict[str, Any]) -> None:
-    """The cancelled request would take five times as long as the timed one."""
-    (text,) = long["documents"]
-    body = json.dumps(long | {"documents": [f"{text} {number}" for number in range(5)]}, ensure_ascii=False).encode()
+def test_hang_up_cancels_request(tmp_path: Path) -> None:
+    body = json.dumps(SMALL | {"documents": ["blocker"]}).encode()
     head = f"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    began = time.monotonic()
-    with narrow.connect() as connection:
-        connection.sendall(head.encode() + body)
-        wait_for_running(narrow)
-    wait_for(lambda: metric(narrow, "pullquote_requests_running") == 0)
-    assert metric(narrow, 'pullquote_failures_total{cause="cancelled"}') >= 1
-    stopped = time.monotonic() - began
-    began = time.monotonic()
-    assert httpx.post(f"{narrow.url}/highlights", json=long, timeout=60).status_code == 200
-    assert stopped < 3 * (time.monotonic() - began)
+    with gated_server(tmp_path, "--max-concurrent", "1") as server:
+        with server.connect() as connection:
+            connection.sendall(head.encode() + body)
+            wait_for_running(server)
+        # The gate is closed, so that the request cannot end otherwise.
+        wait_for(lambda: metric(server, "pullquote_requests_running") == 0)
+        assert metric(server, 'pullquote_failures_total{cause="cancelled"}') == 1
+        open_gate(tmp_path)
+        assert post(server).status_code == 200
 
 
 @pytest.fixture(scope="module")

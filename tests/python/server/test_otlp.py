@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,11 +139,12 @@ def test_unreachable_otlp_endpoint_does_not_delay_requests() -> None:
 
 def test_unreachable_otlp_endpoint_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-    with letter_server("--otlp-endpoint", "http://127.0.0.1:9") as server:
+    with fake_web() as collector, letter_server("--otlp-endpoint", collector.url) as server:
+        collector.pages["/v1/traces"] = (503, {}, b"")
         # Each has a batch of its own.
         for count in range(1, 6):
             assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
-            time.sleep(0.2)
+            wait_for(lambda count=count: len({body for _, _, body in collector.requests}) == count)
             wait_for(lambda: "did not reach the collector" in server.log)
             assert server.log.count("did not reach the collector") == 1, count
         # Nor does the library say it again, when its retries are over.

@@ -1,4 +1,4 @@
-"""An HTTP server in a thread of this process, which answers as a test wants: vectors, faults, stalls, TLS."""
+"""An HTTP server in a thread of this process, which answers as a test wants: vectors, faults, late or never, TLS."""
 
 import asyncio
 import contextlib
@@ -30,12 +30,12 @@ class Request:
 
 @dataclass
 class Answer:
-    """An answer, sent after `stall` seconds; never, if that is infinite."""
+    """An answer; a `held` one is sent after `FakeServer.release`."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    stall: float = 0.0
+    held: bool = False
 
 
 def vectors(texts: list[str]) -> NDArray[np.float32]:
@@ -65,6 +65,7 @@ class FakeServer:
         self.open = 0
         self.busy = 0
         self._now = 0
+        self._released = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         started = threading.Event()
@@ -101,11 +102,8 @@ class FakeServer:
                 answer = self.answer(request)
                 # Let other requests arrive before this answer.
                 await asyncio.sleep(0)
-                if answer.stall:
-                    # A client that hangs up ends the stall.
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(reader.read(1), None if np.isinf(answer.stall) else answer.stall)
-                        return
+                if answer.held and await self._is_hung_up(reader):
+                    return
                 lines = [f"HTTP/1.1 {answer.status} Status"]
                 length = {"content-length": str(len(answer.body))}
                 lines += [f"{name}: {value}" for name, value in (length | answer.headers).items()]
@@ -119,6 +117,18 @@ class FakeServer:
             self._tasks.discard(task)
             writer.transport.abort()
 
+    async def _is_hung_up(self, reader: asyncio.StreamReader) -> bool:
+        """Wait until the answers are released, which is `False`, or the client hangs up."""
+        ends = [asyncio.ensure_future(reader.read(1)), asyncio.ensure_future(self._released.wait())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        return not self._released.is_set()
+
+    def release(self) -> None:
+        """Send the held answers."""
+        self._loop.call_soon_threadsafe(self._released.set)
+
     def close(self) -> None:
         async def stop() -> None:
             self._server.close()
@@ -127,7 +137,8 @@ class FakeServer:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             # Transports close in a later iteration of the loop.
-            await asyncio.sleep(0.02)
+            for _ in range(3):
+                await asyncio.sleep(0)
             self._loop.stop()
 
         asyncio.run_coroutine_threadsafe(stop(), self._loop)

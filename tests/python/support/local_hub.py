@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -96,8 +95,9 @@ class LocalHub:
         self.shortens = 0
         # The storage's status for everything, if it refuses.
         self.storage_status = 0
-        # Seconds before the storage answers.
-        self.stall = 0.0
+        # The storage answers while this is set.
+        self.storage_gate = threading.Event()
+        self.storage_gate.set()
         # Statuses of the next answers.
         self.statuses: list[int] = []
         self._servers = [self._start("hub"), self._start("storage")]
@@ -130,7 +130,7 @@ class LocalHub:
                 elif host == "hub":
                     status, answer, body = hub._answer(request, urlsplit(self.path).query)
                 else:
-                    time.sleep(hub.stall)
+                    hub.storage_gate.wait()
                     status, answer, body = hub._content(request)
                 self.send_response(status)
                 for name, value in ({"Content-Length": str(len(body))} | answer).items():

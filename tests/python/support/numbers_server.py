@@ -9,10 +9,12 @@ import pytest
 
 from support.server_process import ServerProcess, running_server
 
-# "word 7" becomes 12 values of 7. The word "slow" takes 0.2 seconds, and "fail" raises.
+# "word 7" becomes 12 values of 7. The word "gated" waits for a gate, and "fail" raises.
 ENCODER = """
-import time
+import pathlib, time
 import numpy as np
+
+gate = pathlib.Path({gate!r})
 
 def encode(texts):
     vectors = np.zeros((len(texts), 12), np.float32)
@@ -20,8 +22,8 @@ def encode(texts):
         word, _, number = text.partition(" ")
         if word == "fail":
             raise ValueError("cannot encode this")
-        if word == "slow":
-            time.sleep(0.2)
+        while word == "gated" and not gate.exists():
+            time.sleep(0.01)
         vectors[row] = float(number) if number.isdigit() else 0
     return vectors
 """
@@ -29,12 +31,12 @@ def encode(texts):
 
 @contextlib.contextmanager
 def numbers_server(folder: Path, *options: str) -> Iterator[ServerProcess]:
-    """Serve `ENCODER` with a write timeout of one second and a header timeout of two."""
-    (folder / "numbers_encoder.py").write_text(ENCODER, encoding="utf-8")
+    """Serve `ENCODER` with a write timeout and a header timeout of one second."""
+    (folder / "numbers_encoder.py").write_text(ENCODER.format(gate=str(folder / "gate")), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         own = ["--encoder", "numbers_encoder:encode", "--max-batch-size", "1", "--write-timeout", "1"]
-        limits = ["--max-inputs", "200000", "--max-connections", "8", "--header-timeout", "2"]
+        limits = ["--max-inputs", "200000", "--max-connections", "8", "--header-timeout", "1"]
         with running_server(*own, *limits, *options, device=None) as server:
             yield server
 

@@ -1,5 +1,6 @@
 """``pullquote serve`` as a process, with its address, a client and its log."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -113,6 +114,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < until, "the condition did not become true in time"
         time.sleep(0.005)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """`wait_for` in an event loop, which goes on."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def metric(server: ServerProcess, name: str) -> float:

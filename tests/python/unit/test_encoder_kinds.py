@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -14,6 +13,7 @@ from pullquote._models.choice import embedded_model, find_torch_encoder
 from pullquote.engine import Engine
 from support.faulty_encoder_abi import Fault, FaultyEncoder
 from support.messages import raises
+from support.server_process import wait_for
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 
@@ -42,7 +42,7 @@ class Awaited:
 
     async def encode(self, texts: list[str]) -> Any:
         self.loops.add(asyncio.get_running_loop())
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         return vectors(texts)
 
 
@@ -83,10 +83,7 @@ def test_async_encode_matches_sync_and_stops_its_loop() -> None:
     assert len(own.loops) == 1
     # Its event loop ends with it.
     del own
-    deadline = time.monotonic() + 60
-    while any(thread.name == "pullquote-await" for thread in threading.enumerate()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(thread.name == "pullquote-await" for thread in threading.enumerate())
+    wait_for(lambda: all(thread.name != "pullquote-await" for thread in threading.enumerate()))
 
 
 def test_closed_highlighter_drops_its_encoder() -> None:
@@ -97,10 +94,7 @@ def test_closed_highlighter_drops_its_encoder() -> None:
         with Highlighter(embedded_model(), encoder=own) as highlighter:
             highlighter.embed([MOON])
         del own, highlighter
-        deadline = time.monotonic() + 60
-        while seen() is not None and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert seen() is None
+        wait_for(lambda seen=seen: seen() is None)
 
 
 @pytest.mark.slow
@@ -158,6 +152,7 @@ class Wrong(Ids):
         super().__init__()
         self.way = ""
         self.then = way
+        self.gate = threading.Event()
 
     def encode_ids(self, ids: Any, lengths: Any) -> Any:
         rows = super().encode_ids(ids, lengths)
@@ -173,7 +168,7 @@ class Wrong(Ids):
             case "words":
                 return "vectors"
             case "hangs":
-                time.sleep(1.0)
+                self.gate.wait()
         return rows
 
 
@@ -181,7 +176,7 @@ class Wrong(Ids):
 @pytest.mark.parametrize("stepped", [False, True])
 def test_encode_ids_failure_fails_its_request(way: str, stepped: bool) -> None:
     own = Wrong(way)
-    kind, timeout = (errors.DeadlineExceededError, 0.3) if way == "hangs" else (errors.EncoderError, 60)
+    kind, timeout = (errors.DeadlineExceededError, 0.1) if way == "hangs" else (errors.EncoderError, 60)
     if stepped:
         with Engine(embedded_model(), encoder=own) as engine:
             own.way = way
@@ -189,6 +184,7 @@ def test_encode_ids_failure_fails_its_request(way: str, stepped: bool) -> None:
             ended = []
             while engine.has_unfinished_requests():
                 ended += engine.step()
+            own.gate.set()
             assert type(ended[0].error) is kind
     else:
         with Highlighter(embedded_model(), encoder=own) as highlighter:
@@ -196,6 +192,7 @@ def test_encode_ids_failure_fails_its_request(way: str, stepped: bool) -> None:
             with pytest.raises(kind):
                 highlighter.highlights("moon", [MOON], timeout=timeout)
             own.way = ""
+            own.gate.set()
             assert len(highlighter.highlights("moon", [MOON])[0]) > 0
 
 
