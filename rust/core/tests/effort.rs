@@ -65,7 +65,7 @@ fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
         .map(|effort| highlights(&engine, &request, &question(effort, one), &Call::default()).unwrap());
     assert_eq!((full.work.windows_scored, full.work.encoded), (full.work.windows, full.work.windows));
     for part in [&auto, &fast] {
-        assert!(part.work.windows_scored <= 12 + 16 + 64, "{:?}", part.work);
+        assert!(part.work.windows_scored < full.work.windows / 10, "{:?}", part.work);
         assert!(best(&page, part).contains(ANSWER), "{}", best(&page, part));
         assert_eq!(part.work.windows, full.work.windows);
         assert_eq!(part.windows_scored, [i64::try_from(part.work.windows_scored).unwrap()]);
@@ -90,7 +90,7 @@ fn without_matching_words_the_page_is_encoded_whole() {
     let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
         .map(|effort| highlight(&engine, &["Ou est le pain?"], &[&page], Pairing::All, effort));
     assert_eq!(columns(&auto), columns(&full));
-    assert!(fast.windows_scored[0] <= 12 + 12 + 64, "{:?}", fast.windows_scored);
+    assert!(fast.windows_scored[0] < full.windows[0] / 2, "{:?}", fast.windows_scored);
     // With a lexical weight of 0, words select no windows.
     let request = request(&[QUERY], &[&page], Pairing::All);
     let cosine_only = Question {
@@ -113,9 +113,9 @@ fn pages_are_not_searched_for_low_scores() {
     let alone = scored(&[&foreign], None);
     assert!(alone[0] > 200, "{alone:?}");
     let with_answer = scored(&[&foreign, &page], None);
-    assert_eq!(with_answer[0], 12 + 12, "the other page answers");
+    assert!((1..alone[0] / 5).contains(&with_answer[0]), "the other page answers: {with_answer:?}");
     assert_eq!(with_answer[1], scored(&[&page], None)[0]);
-    assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.9))), [12 + 12]);
+    assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.9))), with_answer[..1]);
     assert_eq!(scored(&[&foreign], Some(MinScore::Score(0.001))), alone);
 }
 
@@ -126,10 +126,15 @@ fn if_one_of_several_pages_answers_the_others_have_a_preview_only() {
     let scored =
         |pages: &[&str], effort: Effort| highlight(&engine, &[QUERY], pages, Pairing::All, effort).windows_scored;
     let alone = scored(&[&page], Effort::Auto)[0];
-    assert_eq!(scored(&[&foreign, &foreign, &page, &foreign], Effort::Auto), [4 + 2, 4 + 2, alone, 4 + 2]);
-    assert_eq!(scored(&[&foreign, &page, &foreign], Effort::Auto), [12 + 12, alone, 12 + 12]);
+    let of_four = scored(&[&foreign, &foreign, &page, &foreign], Effort::Auto);
+    let of_three = scored(&[&foreign, &page, &foreign], Effort::Auto);
+    // Of four pages, each has a shorter preview than of three.
+    let (short, long) = (of_four[0], of_three[0]);
+    assert!(0 < short && short < long && long < alone, "{short}, {long}, {alone}");
+    assert_eq!(of_four, [short, short, alone, short]);
+    assert_eq!(of_three, [long, alone, long]);
     let unanswered = scored(&[foreign.as_str(); 4], Effort::Auto);
-    assert!(unanswered.iter().all(|scored| *scored >= 12 + 12), "{unanswered:?}");
+    assert!(unanswered.iter().all(|scored| *scored >= long), "{unanswered:?}");
     let full = highlight(&engine, &[QUERY], &[&foreign, &page, &foreign, &foreign], Pairing::All, Effort::Full);
     assert_eq!(full.windows_scored, full.windows);
 }
@@ -139,7 +144,9 @@ fn effort_fast_skips_pages_without_the_words_if_another_has_them() {
     let (with, without) = (long_page(600, 0), long_page(600, 1).replace(ANSWER, "Nothing."));
     let engine = engine(0);
     let answers = highlight(&engine, &["bread Paris"], &[&with, &without], Pairing::All, Effort::Fast);
-    assert!(answers.windows_scored.iter().all(|scored| *scored <= 12 + 16 + 64), "{:?}", answers.windows_scored);
+    for (scored, windows) in answers.windows_scored.iter().zip(&answers.windows) {
+        assert!(*scored < windows / 4, "{scored} of {windows}");
+    }
 }
 
 #[test]
