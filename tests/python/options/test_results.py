@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 import pullquote
 from pullquote import Highlight, Highlighter, Highlights, errors
 from pullquote._native import ANSWERED
-from pullquote._results.highlight import Match
+from pullquote._results.highlight import HighlightDict, Match
 from pullquote._results.marks import BLANK_LINE, shown_span
-from pullquote._results.tables import HighlightDict
 from support.messages import raises
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away.\n\nBread & butter <b>is</b> baked."

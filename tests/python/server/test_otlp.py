@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -141,10 +142,14 @@ def test_unreachable_otlp_endpoint_is_logged_once_a_minute(monkeypatch: pytest.M
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     with fake_web() as collector, letter_server("--otlp-endpoint", collector.url) as server:
         collector.pages["/v1/traces"] = (503, {}, b"")
+
+        def has_batches(count: int) -> bool:
+            return len({body for _, _, body in collector.requests}) == count
+
         # Each has a batch of its own.
         for count in range(1, 6):
             assert ask(server, "/embed", {"inputs": "bread"}).status_code == 200
-            wait_for(lambda count=count: len({body for _, _, body in collector.requests}) == count)
+            wait_for(partial(has_batches, count))
             wait_for(lambda: "did not reach the collector" in server.log)
             assert server.log.count("did not reach the collector") == 1, count
         # Nor does the library say it again, when its retries are over.

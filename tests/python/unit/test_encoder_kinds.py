@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,9 @@ def test_async_encode_matches_sync_and_stops_its_loop() -> None:
 
 
 def test_closed_highlighter_drops_its_encoder() -> None:
+    def is_dropped(encoder: weakref.ref[Ids]) -> bool:
+        return encoder() is None
+
     # Several times, because the order of threads varies: the function's thread drops it without another call of ours.
     for _ in range(20):
         own = Ids()
@@ -94,7 +98,7 @@ def test_closed_highlighter_drops_its_encoder() -> None:
         with Highlighter(embedded_model(), encoder=own) as highlighter:
             highlighter.embed([MOON])
         del own, highlighter
-        wait_for(lambda seen=seen: seen() is None)
+        wait_for(partial(is_dropped, seen))
 
 
 @pytest.mark.slow
