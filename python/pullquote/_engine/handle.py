@@ -111,7 +111,9 @@ class EngineHandle(EngineStatus, ABC):
     def __init__(self, config: EngineConfig) -> None:
         """Load the model, which takes about a second for a small one. `Highlighter` documents the arguments."""
         if config.threads == "caller" and not self._is_stepped:
-            message = 'threads="caller" is for pullquote.engine.Engine, which encodes in its steps; use that, or threads=1'
+            message = (
+                'threads="caller" is for pullquote.engine.Engine, which encodes in its steps; use that, or threads=1'
+            )
             raise InvalidArgumentError(message)
         loaded, name = config.load(normalizes=self._normalizes)
         self._open(loaded, name)

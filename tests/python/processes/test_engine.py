@@ -223,7 +223,8 @@ def test_threads_caller_starts_no_threads() -> None:
 import torch, pullquote.engine, pullquote_torch
 page = "The moon is far away. Cats sleep. " * 4000
 torch.get_num_threads(); before = thread_names(); own = torch.get_num_threads()
-for encoder in ({"devices": "cpu"}, {"devices": "cpu", "encoder": "torch"}, {"encoder": lambda texts: [[1.0, len(t)] for t in texts]}):
+own_function = {"encoder": lambda texts: [[1.0, len(t)] for t in texts]}
+for encoder in ({"devices": "cpu"}, {"devices": "cpu", "encoder": "torch"}, own_function):
     with pullquote.engine.Engine(threads="caller", **encoder) as e:
         e.add_request("a", "moon", [page[:5000]])
         e.add_request("b", "moon", [page], {"effort": "fast"})
