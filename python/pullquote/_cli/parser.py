@@ -58,8 +58,7 @@ EXAMPLES = {
   pullquote job --input pages.parquet --output found/ --query-column question
   pullquote job --output found/ --status""",
     "mcp": """examples:
-  pullquote mcp --folder notes/
-  pullquote mcp --folder notes/ --http 127.0.0.1:8000""",
+  pullquote mcp --folder notes/""",
     "models": """examples:
   pullquote models
   pullquote models get BAAI/bge-small-en-v1.5""",
@@ -172,7 +171,7 @@ def make_parser() -> Parser:
         "mcp",
         "[OPTIONS]",
         "serve agents over the Model Context Protocol",
-        "Over standard input and output, or HTTP.",
+        "Over standard input and output; pullquote serve does it over HTTP.",
     )
     mcp_command.add_options(mcp)
     mcp.set_defaults(run=mcp_command.run)

@@ -17,7 +17,7 @@ from pullquote._models.engine_config import CACHE_BYTES
 from pullquote.documents import parser_command
 from pullquote.errors import InvalidArgumentError
 
-__all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "run"]
+__all__ = ["MEBIBYTE", "ServedHighlighter", "add_options", "default", "default_settings", "model_settings", "run"]
 
 MEBIBYTE = 1024 * 1024
 # The most seconds of --batch-timeout.
@@ -176,6 +176,19 @@ def default(name: str) -> Any:
     return next(setting.default for settings in SETTINGS.values() for setting in settings if setting.name == name)
 
 
+def default_settings() -> dict[str, Any]:
+    """All settings, without a model."""
+    settings = {setting.name.replace("-", "_"): setting.default for group in SETTINGS.values() for setting in group}
+    model = {"model_name": "", "model_directory": "", "truncate_dim": None}
+    return settings | model | {"document_parser": parser_command()}
+
+
+def model_settings(served: Highlighter, options: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a model."""
+    model_name = getattr(options, "model_name", None) or served.model_name
+    return {"model_name": model_name, "model_directory": str(served.model), "truncate_dim": options.truncate_dim}
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each setting, and those of batches."""
     for title, settings in SETTINGS.items():
@@ -215,7 +228,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _serve(served: Highlighter, options: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C, and return the exit code."""
-    settings: dict[str, Any] = {}
+    settings = default_settings()
     for setting in (setting for group in SETTINGS.values() for setting in group):
         name = setting.name.replace("-", "_")
         value = getattr(options, name)
@@ -223,10 +236,7 @@ def _serve(served: Highlighter, options: argparse.Namespace) -> int:
     if key := os.environ.get("PULLQUOTE_API_KEY"):
         settings["api_key"].append(key)
     settings["upstream_key"] = settings["upstream_key"] or os.environ.get("PULLQUOTE_UPSTREAM_KEY")
-    settings["model_name"] = options.model_name or served.model_name
-    settings["model_directory"] = str(served.model)
-    settings["truncate_dim"] = options.truncate_dim
-    settings["document_parser"] = parser_command()
+    settings |= model_settings(served, options)
     _raise_file_limit(options.max_connections)
     # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

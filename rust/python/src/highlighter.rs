@@ -166,6 +166,10 @@ impl Highlighter {
 }
 
 impl Highlighter {
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine)
+    }
+
     /// Runs a call on the engine's task threads, and completes it in the caller's queue.
     fn start<T: Send + 'static, Work: Future<Output = Result<T>> + Send + 'static>(
         &self,

@@ -75,7 +75,7 @@ mod _native {
             Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, ShownRun,
             StageTime, Work,
         },
-        server::{Server, check_store},
+        server::{Server, check_store, serve_agent},
         {available_threads, error_table, options_schema, parse_pieces, shown_runs, similar},
     };
 }

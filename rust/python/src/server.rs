@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_server::{Ended, Settings};
+use pullquote_server::{AgentSettings, Ended, Settings};
 use pyo3::prelude::*;
 
 use crate::failures::{Failure, raise};
+use crate::highlighter::Highlighter;
 use crate::interruptible::leave_python;
 
 /// A server that is bound to its address.
@@ -32,6 +33,23 @@ impl Server {
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
 pub(crate) fn check_store(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     leave_python(py, None, |_| pullquote_server::check_store(&path))
+}
+
+/// Serves an agent over standard input and output until the input ends, or a signal comes. The settings are those of
+/// `pullquote/_cli/serve_command.py` and of `pullquote/_cli/mcp_command.py`, as JSON; the highlighter computes, unless
+/// the latter name a server.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+pub(crate) fn serve_agent(
+    py: Python<'_>,
+    settings: &str,
+    agent: &str,
+    highlighter: Option<PyRef<'_, Highlighter>>,
+) -> PyResult<()> {
+    let settings = Settings::read(settings).map_err(Failure)?;
+    let agent = AgentSettings::read(agent).map_err(Failure)?;
+    let engine = highlighter.as_ref().map(|highlighter| highlighter.engine());
+    py.detach(|| pullquote_server::serve_agent(settings, engine, &agent)).map_err(|error| Failure(error).into())
 }
 
 #[pymethods]

@@ -57,12 +57,12 @@ pub(crate) fn service(
 ) -> Result<(Arc<App>, Router)> {
     let has_keys = keys.are_required();
     let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
-    let (routes, schemas) = routes::all(settings.fetch);
+    let (table, schemas) = routes::all(settings.fetch);
     let facts = Facts { settings: &settings, has_keys, dimension, max_tokens };
-    let document = openapi::document(&facts, &routes, schemas);
+    let document = openapi::document(&facts, &table, schemas);
     let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
     let middleware = Middleware {
-        routes: routes::table(&routes),
+        routes: routes::table(&table),
         hosts: Hosts::read(&app.settings, address, has_keys)?,
         keys: Arc::clone(keys),
         protect_all: app.settings.protect_all,
@@ -71,7 +71,7 @@ pub(crate) fn service(
         exporter: app.exporter.clone(),
         stopping,
     };
-    let router = router(&app, routes, middleware)?;
+    let router = router(&app, table, middleware)?;
     Ok((app, router))
 }
 
@@ -79,10 +79,10 @@ pub(crate) fn service(
 type Known = Arc<[(Method, &'static str)]>;
 
 /// All routes, inside the middleware.
-fn router(app: &Arc<App>, routes: Vec<Route>, middleware: Middleware) -> Result<Router> {
-    let known: Known = routes.iter().map(|route| (route.method.clone(), route.path)).collect();
+fn router(app: &Arc<App>, table: Vec<Route>, middleware: Middleware) -> Result<Router> {
+    let known: Known = table.iter().map(|route| (route.method.clone(), route.path)).collect();
     let mut router = Router::new();
-    for route in routes {
+    for route in table {
         let limit = BodyLimit(route.body_limit.unwrap_or(usize::MAX).min(app.settings.max_body_bytes));
         let handler = route.handler.layer(Extension(limit));
         if let Some(alias) = route.alias {

@@ -42,6 +42,16 @@ pub struct AgentSettings {
     pub server: Option<ServerSettings>,
 }
 
+impl AgentSettings {
+    /// Reads what the command line says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for an unknown or missing setting, and for one of another type.
+    pub fn read(json: &str) -> Result<Self> {
+        serde_json::from_str(json).map_err(|error| Error::new(ErrorKind::InvalidArgument, error.to_string()))
+    }
+}
+
 /// A server that computes in place of this process.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,7 +69,7 @@ pub struct ServerSettings {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for a folder that is missing, and for `fetch` without a server.
-pub fn serve_agent(settings: Settings, engine: Option<Arc<Engine>>, agents: AgentSettings) -> Result<()> {
+pub fn serve_agent(settings: Settings, engine: Option<Arc<Engine>>, agents: &AgentSettings) -> Result<()> {
     let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
     if agents.fetch && agents.server.is_none() {
         return Err(invalid(

@@ -1,8 +1,9 @@
-"""The MCP server, with the SDK's own client: in memory, over standard input and output, and over HTTP."""
+"""``pullquote mcp``, with the SDK's own client over standard input and output."""
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,6 @@ import pytest
 pytest.importorskip("mcp")
 pytest.importorskip("fpdf")
 
-import httpx
 from fpdf import FPDF
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
@@ -24,13 +24,20 @@ import pullquote
 from frameworks.mcp_client import call, error, session, tools
 from pullquote._cli import check_arguments, main
 from pullquote.errors import InvalidArgumentError
-from pullquote.mcp import make_server
 from support.fake_web import ARTICLE, FakeWeb, fake_web
-from support.messages import names_all, raises
+from support.messages import names_all
 from support.server_process import ServerProcess, running_server
-from support.sources import BREAD, MOON, QUESTION, TEXTS, CountingHighlighter
+from support.sources import BREAD, MOON, QUESTION, TEXTS
 
 COMMAND = [sys.executable, "-m", "pullquote", "mcp"]
+
+
+def agent(*options: str) -> StdioServerParameters:
+    """The command, as an agent starts it."""
+    device = [] if "--server" in options else ["--device", "cpu"]
+    return StdioServerParameters(
+        command=COMMAND[0], args=[*COMMAND[1:], *device, *options], env=dict(os.environ), cwd=Path.cwd()
+    )
 
 
 @pytest.fixture
@@ -52,116 +59,6 @@ def folder(tmp_path: Path) -> Path:
     return allowed
 
 
-def test_texts_of_a_call_are_one_call_of_highlights(counting: CountingHighlighter) -> None:
-    answer = call(make_server(counting), "highlights", query=QUESTION, texts=TEXTS, max_passages=2)
-    assert counting.calls == [4]
-    assert answer["answered"] is True
-    assert len(answer["passages"]) == 2
-    assert answer["passages"][0]["source"] == "texts[0]"
-    for passage in answer["passages"]:
-        text = TEXTS[int(passage["source"][6:-1])]
-        assert text[passage["start"] : passage["end"]] == passage["text"]
-        assert 0 <= passage["score"] <= 1
-        assert passage["page"] is None
-    assert answer["truncated"] is True
-    assert answer["failed"] == []
-
-
-def test_budget_and_tokens_count_in_the_models_tokens(source: pullquote.Highlighter | pullquote.Client) -> None:
-    url = source._names if isinstance(source, pullquote.Client) else None
-    server = make_server(source, url=url)
-    small = call(server, "highlights", query=QUESTION, texts=[MOON, BREAD], max_tokens=20)
-    # The server's tokenizer and the highlighter's windows of tokens agree.
-    assert small["total_tokens"] == 39
-    assert "384,400 km" in small["passages"][0]["text"]
-    assert sum(len(passage["text"].split()) for passage in small["passages"]) <= 20
-    whole = call(server, "highlights", query="Who bakes bread?", texts=["Bread is baked from flour."])
-    assert (whole["truncated"], whole["total_tokens"]) == (False, 6)
-
-
-def test_nothing_that_answers_is_said(highlighter: pullquote.Highlighter) -> None:
-    answer = call(make_server(highlighter), "highlights", query=QUESTION, texts=[""])
-    assert (answer["answered"], answer["passages"], answer["total_tokens"]) == (False, [], 0)
-
-
-def test_files_have_paths_and_pages(highlighter: pullquote.Highlighter, folder: Path) -> None:
-    server = make_server(highlighter, folders=[folder])
-    absolute = str(folder / "bread.txt")
-    answer = call(server, "highlights", query=QUESTION, files=["below/moon.pdf", absolute], texts=[BREAD])
-    best = answer["passages"][0]
-    assert (best["source"], best["page"]) == ("below/moon.pdf", 2)
-    assert "384,400 km" in best["text"]
-    assert {passage["source"] for passage in answer["passages"]} <= {"below/moon.pdf", absolute, "texts[0]"}
-    assert answer["failed"] == []
-
-
-def test_folder_stands_for_its_files_without_hidden_ones_and_links_outside(
-    highlighter: pullquote.Highlighter, folder: Path
-) -> None:
-    answer = call(make_server(highlighter, folders=[folder]), "highlights", query=QUESTION, files=["."])
-    sources = {passage["source"] for passage in answer["passages"]}
-    assert sources == {str(folder / "bread.txt"), str(folder / "below" / "moon.pdf")}
-    assert answer["failed"] == []
-
-
-@pytest.mark.parametrize(
-    "name", ["../outside.txt", "below/link.txt", "out/outside.txt", "/etc/passwd", "nowhere.txt", "a\0b", "x" * 5000]
-)
-def test_files_outside_the_folder_are_not_there(highlighter: pullquote.Highlighter, folder: Path, name: str) -> None:
-    answer = call(make_server(highlighter, folders=[folder]), "highlights", query=QUESTION, files=[name])
-    (failed,) = answer["failed"]
-    assert failed["source"] == name
-    assert names_all(failed["reason"], folder)
-    assert (answer["answered"], answer["passages"]) == (False, [])
-
-
-def test_files_that_cannot_be_read_leave_the_others(highlighter: pullquote.Highlighter, folder: Path) -> None:
-    (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing")
-    (folder / "image.png").write_bytes(b"\x89PNG\xff\xfe")
-    files = ["broken.pdf", "image.png", "below/moon.pdf"]
-    answer = call(make_server(highlighter, folders=[folder]), "highlights", query=QUESTION, files=files)
-    assert [failed["source"] for failed in answer["failed"]] == files[:2]
-    assert "damaged" in answer["failed"][0]["reason"]
-    assert answer["passages"][0]["source"] == "below/moon.pdf"
-
-
-def test_file_that_changed_is_read_again(highlighter: pullquote.Highlighter, folder: Path) -> None:
-    server = make_server(highlighter, folders=[folder])
-    assert "384" not in str(call(server, "highlights", query=QUESTION, files=["bread.txt"]))
-    (folder / "bread.txt").write_text(MOON, encoding="utf-8")
-    assert "384,400 km" in str(call(server, "highlights", query=QUESTION, files=["bread.txt"]))
-
-
-def test_tools_take_only_what_is_switched_on(highlighter: pullquote.Highlighter, folder: Path) -> None:
-    (tool,) = tools(make_server(highlighter)).values()
-    assert set(tool.input_schema["properties"]) == {"query", "texts", "max_tokens", "max_passages"}
-    assert tool.input_schema["required"] == ["query"]
-    assert tool.annotations.read_only_hint is True
-    assert "answered" in tool.output_schema["properties"]
-    (tool,) = tools(make_server(highlighter, folders=[folder])).values()
-    assert set(tool.input_schema["properties"]) >= {"texts", "files"}
-    # What the schema does not have, the tool does not read.
-    assert "nothing to read" in error(make_server(highlighter), "highlights", query=QUESTION, files=["bread.txt"])
-
-
-def test_mistakes_are_errors_that_the_agent_can_read(highlighter: pullquote.Highlighter, folder: Path) -> None:
-    server = make_server(highlighter, folders=[folder])
-    assert names_all(error(server, "highlights", query=QUESTION), "texts")
-    assert "query" in error(server, "highlights", query="", texts=[MOON])
-    assert "max_tokens" in error(server, "highlights", query=QUESTION, texts=[MOON], max_tokens=0)
-    assert "1000" in error(server, "highlights", query=QUESTION, texts=["a"] * 1001)
-    with raises(InvalidArgumentError, "fetch", "url"):
-        make_server(highlighter, fetch=True)
-    with raises(InvalidArgumentError, "/nowhere"):
-        make_server(highlighter, folders=["/nowhere"])
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[FakeWeb]:
-    with fake_web() as made:
-        yield made
-
-
 @pytest.fixture(scope="module")
 def storing() -> Iterator[ServerProcess]:
     """A server that fetches, wants a key and stores two documents."""
@@ -173,84 +70,169 @@ def storing() -> Iterator[ServerProcess]:
         yield server
 
 
-def test_urls_are_fetched_by_the_server_with_its_guard(storing: ServerProcess, web: FakeWeb) -> None:
-    server = make_server(url=storing.url, api_key="k3y", fetch=True)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_files_have_paths_and_pages(folder: Path, mode: str) -> None:
+    absolute = str(folder / "bread.txt")
+    arguments = {"query": QUESTION, "files": ["below/moon.pdf", absolute], "texts": [BREAD]}
+
+    async def use(client: Client) -> Any:
+        return await client.call_tool("highlights", arguments)
+
+    answer = session(agent("--folder", str(folder)), use, mode=mode).structured_content
+    best = answer["passages"][0]
+    assert (best["source"], best["page"]) == ("below/moon.pdf", 2)
+    assert "384,400 km" in best["text"]
+    assert {passage["source"] for passage in answer["passages"]} <= {"below/moon.pdf", absolute, "texts[0]"}
+    assert answer["failed"] == []
+
+
+def test_folder_stands_for_its_files_without_hidden_ones_and_links_outside(folder: Path) -> None:
+    answer = call(agent("--folder", str(folder)), "highlights", query=QUESTION, files=["."])
+    sources = {passage["source"] for passage in answer["passages"]}
+    assert sources == {str(folder / "bread.txt"), str(folder / "below" / "moon.pdf")}
+    assert answer["failed"] == []
+
+
+def test_files_outside_the_folder_are_not_there(folder: Path) -> None:
+    names = ["../outside.txt", "below/link.txt", "out/outside.txt", "/etc/passwd", "nowhere.txt", "a\0b", "x" * 5000]
+    answer = call(agent("--folder", str(folder)), "highlights", query=QUESTION, files=names)
+    assert [failed["source"] for failed in answer["failed"]] == names
+    assert all(names_all(failed["reason"], folder) for failed in answer["failed"])
+    assert (answer["answered"], answer["passages"], answer["total_tokens"]) == (False, [], 0)
+
+
+def test_files_that_cannot_be_read_leave_the_others(folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing")
+    (folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    files = ["broken.pdf", "image.png", "below/moon.pdf"]
+    answer = call(agent("--folder", str(folder)), "highlights", query=QUESTION, files=files)
+    assert [failed["source"] for failed in answer["failed"]] == files[:2]
+    assert "damaged" in answer["failed"][0]["reason"]
+    assert answer["passages"][0]["source"] == "below/moon.pdf"
+
+
+def test_file_that_changed_is_read_again(folder: Path) -> None:
+    arguments = {"query": QUESTION, "files": ["bread.txt"]}
+
+    async def use(client: Client) -> tuple[Any, Any]:
+        before = await client.call_tool("highlights", arguments)
+        (folder / "bread.txt").write_text(MOON, encoding="utf-8")
+        return before, await client.call_tool("highlights", arguments)
+
+    before, after = session(agent("--folder", str(folder)), use)
+    assert "384" not in str(before)
+    assert "384,400 km" in str(after)
+
+
+def described(tool: Any, *, without: str = "") -> dict[str, Any]:
+    """What an agent reads of a tool, without one of its arguments."""
+    shown: dict[str, Any] = tool.model_dump()
+    shown["input_schema"]["properties"].pop(without, None)
+    return shown
+
+
+def test_tools_are_those_of_the_server(storing: ServerProcess, folder: Path) -> None:
+    options = ("--server", storing.url, "--api-key", "k3y", "--fetch", "--folder", str(folder))
+    found = tools(agent(*options))
+    with running_server("--dtype", "float32", "--fetch") as server:
+        expected = tools(f"{server.url}/mcp")
+    assert list(found) == list(expected) == ["highlights", "search", "fetch"]
+    assert "files" in found["highlights"].input_schema["properties"]
+    for name, tool in expected.items():
+        assert described(found[name], without="files") == described(tool)
+
+
+def test_tools_take_only_what_is_switched_on(folder: Path) -> None:
+    (tool,) = tools(agent()).values()
+    assert set(tool.input_schema["properties"]) == {"query", "texts", "max_tokens", "max_passages"}
+    assert tool.input_schema["required"] == ["query"]
+    assert tool.annotations.read_only_hint is True
+    assert "answered" in tool.output_schema["properties"]
+    (tool,) = tools(agent("--folder", str(folder))).values()
+    assert set(tool.input_schema["properties"]) >= {"texts", "files"}
+    # What the schema does not have, the tool does not read.
+    said = error(agent(), "highlights", query=QUESTION, files=["bread.txt"], urls=["https://example.org"])
+    assert "nothing to read" in said
+
+
+def test_mistakes_are_errors_that_the_agent_can_read(folder: Path) -> None:
+    cases: list[tuple[dict[str, Any], list[Any]]] = [
+        ({}, ["texts"]),
+        ({"query": "", "texts": [MOON]}, ["query"]),
+        ({"texts": [MOON], "max_tokens": 0}, ["max_tokens", 0]),
+        ({"texts": ["a"] * 1001}, [1001, 1000]),
+        ({"files": "bread.txt"}, ["files"]),
+        ({"texts": "not a list", "files": ["bread.txt"]}, ["texts"]),
+    ]
+
+    async def use(client: Client) -> list[Any]:
+        return [await client.call_tool("highlights", {"query": QUESTION} | arguments) for arguments, _ in cases]
+
+    for (arguments, named), result in zip(cases, session(agent("--folder", str(folder)), use), strict=True):
+        assert result.is_error, arguments
+        assert names_all(result.content[0].text, *named), arguments
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[FakeWeb]:
+    with fake_web() as made:
+        yield made
+
+
+def test_server_computes_and_fetches_urls_with_its_guard(storing: ServerProcess, web: FakeWeb, folder: Path) -> None:
+    server = agent("--server", storing.url, "--api-key", "k3y", "--fetch", "--folder", str(folder))
     url = web.page("/article", ARTICLE)
-    answer = call(server, "highlights", query="How is bread baked?", urls=[url, "http://10.1.2.3/"], texts=[MOON])
+    urls = [url, "http://10.1.2.3/"]
+    arguments = {"urls": urls, "files": ["below/moon.pdf", "nowhere.txt"], "texts": [TEXTS[0]]}
+    answer = call(server, "highlights", query="How is bread baked?", **arguments)
     assert answer["passages"][0]["source"] == url
     assert "Bread is baked from flour & water 🍞." in answer["passages"][0]["text"]
-    assert [failed["source"] for failed in answer["failed"]] == ["http://10.1.2.3/"]
-    (tool, _, _) = tools(make_server(url=storing.url, api_key="k3y")).values()
-    assert "urls" not in tool.input_schema["properties"]
+    assert [failed["source"] for failed in answer["failed"]] == ["nowhere.txt", "http://10.1.2.3/"]
+    pages = {passage["source"]: passage["page"] for passage in answer["passages"]}
+    assert pages["below/moon.pdf"] in {1, 2}
 
 
 def test_search_and_fetch_have_the_shapes_of_research_modes(storing: ServerProcess) -> None:
-    server = make_server(url=storing.url, api_key="k3y")
+    server = agent("--server", storing.url, "--api-key", "k3y")
     found = call(server, "search", query="How is bread baked?")
     bread = "https://example.org/bread"
     assert found["results"][0] == {"id": bread, "title": bread, "url": bread}
     assert found["results"][1] == {"id": "moon", "title": "Moon", "url": "moon"}
     page = call(server, "fetch", id="moon")
-    assert set(page) == {"id", "title", "text", "url", "metadata"}
     assert (page["id"], page["title"], page["text"]) == ("moon", "Moon", MOON)
-    assert page["metadata"]["text_hash"].startswith("sha256:")
     assert names_all(error(server, "fetch", id="nothing"), "nothing")
-    assert "401" in error(make_server(url=storing.url), "search", query="bread")
-    assert "does not answer" in error(make_server(url="http://127.0.0.1:9"), "search", query="bread")
+    assert "401" in error(agent("--server", storing.url), "search", query="bread")
+    assert names_all(error(agent("--server", "http://127.0.0.1:9"), "search", query="bread"), "http://127.0.0.1:9")
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_standard_input_and_output(folder: Path, mode: str) -> None:
-    environment = {name: os.environ[name] for name in ("PYTHONPATH", "PATH") if name in os.environ}
-    arguments = [*COMMAND[1:], "--device", "cpu", "--folder", str(folder)]
-    server = StdioServerParameters(command=COMMAND[0], args=arguments, env=environment)
-
-    async def use(client: Client) -> Any:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["highlights"]
-        return await client.call_tool("highlights", {"query": QUESTION, "files": ["below/moon.pdf"]})
-
-    answer = session(server, use, mode=mode).structured_content
-    assert answer["passages"][0]["page"] == 2
-
-
-@pytest.fixture(scope="module")
-def http_url() -> Iterator[str]:
-    command = [*COMMAND, "--device", "cpu", "--http", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    yield line.split()[-1]
-    process.terminate()
-    process.communicate(timeout=60)
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_streamable_http(http_url: str, mode: str) -> None:
-    assert http_url.endswith("/mcp")
-    found = session(
-        http_url, lambda client: client.call_tool("highlights", {"query": QUESTION, "texts": TEXTS}), mode=mode
-    )
-    assert "384,400 km" in found.structured_content["passages"][0]["text"]
-
-
-def test_http_refuses_other_hosts_and_origins(http_url: str) -> None:
-    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    accept = {"accept": "application/json, text/event-stream"}
-    for headers, status in (({"host": "evil.example"}, 421), ({"origin": "https://evil.example"}, 403)):
-        assert httpx.post(http_url, json=body, headers={**accept, **headers}).status_code == status
+@pytest.mark.parametrize("end", ["end of input", signal.SIGINT, signal.SIGTERM])
+def test_command_ends_and_writes_nothing_but_the_protocol(end: str | signal.Signals) -> None:
+    command = [*COMMAND, "--device", "cpu"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
+        greeting = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        assert answer["result"]["serverInfo"] == {"name": "pullquote", "version": pullquote.__version__}
+        if isinstance(end, signal.Signals):
+            process.send_signal(end)
+            process.wait(timeout=60)
+        rest, logged = process.communicate(timeout=60)
+    assert (process.returncode, rest, logged) == (0, "", "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--http", "192.168.1.2:8000"], "192.168.1.2"),
-        (["--http", "8000"], "HOST:PORT"),
         (["--folder", "/nowhere"], "/nowhere"),
         (["--fetch"], "fetch"),
         (["--server", "http://127.0.0.1:1", "--server", "http://127.0.0.1:2"], "--server"),
+        (["--timeout", "5"], "--timeout"),
     ],
 )
-def test_command_refuses_what_is_not_safe(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_refuses_what_cannot_be(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = [] if "--server" in arguments else ["--device", "cpu"]
     assert main(["mcp", *device, *arguments]) == InvalidArgumentError.exit_code
     printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`/mcp` of `pullquote serve`, with the SDK's own client over HTTP: the same tools and answers as `pullquote mcp`."""
+"""`/mcp` of `pullquote serve`, with the SDK's own client over HTTP."""
 
 import asyncio
 import json
@@ -19,7 +19,6 @@ from mcp.shared.exceptions import MCPError
 import pullquote
 from frameworks.mcp_client import call, error, session, tools
 from frameworks.sample_documents import epub, pdf, three_pages
-from pullquote.mcp import make_server
 from support.fake_web import ARTICLE, FakeWeb, fake_web
 from support.gated_server import gated_server, open_gate
 from support.messages import names_all
@@ -45,55 +44,18 @@ def serving() -> Iterator[ServerProcess]:
         yield server
 
 
-def described(tool: Any) -> dict[str, Any]:
-    """What an agent reads of a tool, without the two generators' other words."""
-    inputs = tool.input_schema["properties"]
-    return {
-        "title": tool.title,
-        "description": tool.description,
-        "annotations": tool.annotations.model_dump(exclude_none=True),
-        "inputs": {name: (each["description"], each.get("default")) for name, each in inputs.items()},
-        "required": tool.input_schema["required"],
-        "outputs": {name: each.get("description") for name, each in tool.output_schema["properties"].items()},
-    }
-
-
 @pytest.mark.parametrize("fetch", [True, False])
-def test_tools_are_those_of_the_command(serving: ServerProcess, fetch: bool) -> None:
+def test_tools_take_urls_only_with_fetching(serving: ServerProcess, fetch: bool) -> None:
     if fetch:
         found = tools(f"{serving.url}/mcp")
     else:
         with letter_server() as server:
             found = tools(f"{server.url}/mcp")
-    expected = tools(make_server(url=serving.url, fetch=fetch))
-    assert list(found) == list(expected) == ["highlights", "search", "fetch"]
-    assert ("urls" in found["highlights"].input_schema["properties"]) == fetch
-    for name in expected:
-        assert described(found[name]) == described(expected[name])
-    of_passage = [tool["highlights"].output_schema["$defs"]["Passage"]["properties"] for tool in (found, expected)]
-    assert [{name: each.get("description") for name, each in one.items()} for one in of_passage] == [
-        {name: each.get("description") for name, each in of_passage[1].items()}
-    ] * 2
-    instructions = [
-        session(server, read_instructions) for server in (f"{serving.url}/mcp", make_server(url=serving.url))
-    ]
-    assert instructions[0] == instructions[1]
-
-
-async def read_instructions(client: Client) -> str | None:
-    return client.instructions
-
-
-def assert_same(server: ServerProcess, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The answer of the route, after checking that the command has the same."""
-    found = call(f"{server.url}/mcp", tool, **arguments)
-    expected = call(make_server(url=server.url, fetch=True), tool, **arguments)
-    passages = (found.pop("passages", []), expected.pop("passages", []))
-    assert found == expected
-    assert len(passages[0]) == len(passages[1])
-    for one, other in zip(*passages, strict=True):
-        assert one == other | {"score": pytest.approx(other["score"], abs=2e-4)}
-    return found | {"passages": passages[0]}
+    assert list(found) == ["highlights", "search", "fetch"]
+    arguments = {"query", "texts", "max_tokens", "max_passages", *(["urls"] if fetch else [])}
+    assert set(found["highlights"].input_schema["properties"]) == arguments
+    assert found["highlights"].annotations.open_world_hint == fetch
+    assert all(tool.annotations.read_only_hint for tool in found.values())
 
 
 TABLE = "| Planet | Distance |\n|---|---|\n" + "".join(f"| Nr {row} | {row} km |\n" for row in range(40))
@@ -101,19 +63,19 @@ HTML = "<h1>Café 🍞</h1><p>Cats sleep.</p><p>The Moon is 384,400 km away from
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_passages": 1}, {"max_tokens": 20}])
-def test_highlights_answers_as_the_command(serving: ServerProcess, limits: dict[str, int]) -> None:
-    answer = assert_same(serving, "highlights", query=QUESTION, texts=[*TEXTS, HTML, TABLE], **limits)
+def test_highlights_answers_with_the_best_first(serving: ServerProcess, limits: dict[str, int]) -> None:
+    answer = call(f"{serving.url}/mcp", "highlights", query=QUESTION, texts=[*TEXTS, HTML, TABLE], **limits)
     assert (answer["answered"], answer["note"], answer["truncated"]) == (True, "", True)
     assert "384,400 km" in answer["passages"][0]["text"]
     scores = [passage["score"] for passage in answer["passages"]]
     assert scores == sorted(scores, reverse=True)
-    answer = assert_same(serving, "highlights", query="How far is Nr 17?", texts=[TABLE], max_passages=1)
+    answer = call(f"{serving.url}/mcp", "highlights", query="How far is Nr 17?", texts=[TABLE], max_passages=1)
     assert "Planet" in answer["passages"][0]["header"]
 
 
 def test_nothing_that_answers_is_said_in_words(serving: ServerProcess) -> None:
     for texts in ([BREAD], [""]):
-        answer = assert_same(serving, "highlights", query="Who won the match in Lagos?", texts=texts)
+        answer = call(f"{serving.url}/mcp", "highlights", query="Who won the match in Lagos?", texts=texts)
         assert answer["answered"] is False
         assert names_all(answer["note"], "Nothing", "answers")
 
@@ -135,23 +97,23 @@ def test_urls_are_fetched_with_the_servers_guard(serving: ServerProcess, web: Fa
     assert {failed["source"] for failed in answer["failed"]} == set(urls[3:])
     assert all(failed["reason"] for failed in answer["failed"])
     (passage,) = call(url, "highlights", query="How is bread baked?", urls=[article], max_passages=1)["passages"]
-    # The command gets the text of the page only. The server has its source, and with it the heading of the passage.
+    # The heading of the passage, which only the source of the page has.
     assert passage["text"].startswith("Café bread\n\n")
     assert "Bread is baked from flour & water 🍞." in passage["text"]
     text = serving.client.post("/contents", json={"urls": [article], "text": True}).json()["results"][0]["text"]
     assert text[passage["start"] : passage["end"]] == passage["text"]
-    failed = assert_same(serving, "highlights", query=QUESTION, urls=["http://10.1.2.3/"])
+    failed = call(f"{serving.url}/mcp", "highlights", query=QUESTION, urls=["http://10.1.2.3/"])
     assert (failed["answered"], failed["passages"], failed["total_tokens"]) == (False, [], 0)
 
 
-def test_search_and_fetch_answer_as_the_command(serving: ServerProcess) -> None:
+def test_search_and_fetch_read_stored_documents(serving: ServerProcess) -> None:
     bread = "https://example.org/bread"
-    found = assert_same(serving, "search", query="How is bread baked?")
+    found = call(f"{serving.url}/mcp", "search", query="How is bread baked?")
     assert found["results"] == [
         {"id": bread, "title": bread, "url": bread},
         {"id": "moon", "title": "Moon", "url": "moon"},
     ]
-    page = assert_same(serving, "fetch", id="moon")
+    page = call(f"{serving.url}/mcp", "fetch", id="moon")
     assert (page["id"], page["title"], page["text"], page["url"]) == ("moon", "Moon", MOON, "moon")
 
 

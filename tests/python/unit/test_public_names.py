@@ -7,7 +7,7 @@ import pullquote
 
 PUBLIC = {"engine", "client", "arrow", "documents", "errors", "jobs", "ray", "vllm"}
 # Adapters, which need their frameworks.
-ADAPTERS = {"dspy", "haystack", "langchain", "llamaindex", "mcp"}
+ADAPTERS = {"dspy", "haystack", "langchain", "llamaindex"}
 
 
 def test_the_package_exports_eleven_names() -> None:

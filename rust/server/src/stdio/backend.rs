@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::{Certificate, Client};
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{CallToolResult, JsonObject, ResultType};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
@@ -115,7 +115,11 @@ impl Backend {
         };
         let answer: Answer = serde_json::from_slice(&body).unwrap_or_default();
         match (answer.result, answer.error) {
-            (Some(result), _) => Ok(result),
+            (Some(mut result), _) => {
+                // The SDK leaves it out for agents of older versions.
+                result.result_type = Some(ResultType::COMPLETE);
+                Ok(result)
+            }
             (None, Some(error)) => Err(format!("{} ({status})", error.message)),
             (None, None) => Err(format!("the answer of /mcp is not JSON-RPC ({status})")),
         }
@@ -123,7 +127,9 @@ impl Backend {
 }
 
 async fn local(router: &Router, body: String) -> Result<(StatusCode, Bytes), String> {
-    let request = Request::post("/mcp").header(header::CONTENT_TYPE, "application/json").body(Body::from(body));
+    // The SDK wants a host.
+    let request = Request::post("/mcp").header(header::HOST, "localhost");
+    let request = request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body));
     let response = router.clone().oneshot(request.map_err(|error| error.to_string())?).await;
     let Ok(response) = response;
     let status = response.status();

@@ -8,6 +8,7 @@ use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Pairing, Request, Work};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
+use pullquote_core::text::kinds::readable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,7 +37,7 @@ pub(super) struct HighlightsArguments {
     #[schemars(description = "texts, Markdown or HTML, as they are")]
     texts: Option<Vec<String>>,
     #[serde(default)]
-    #[schemars(description = "paths of files (text, HTML, PDF, DOCX, EPUB), or of folders of such")]
+    #[schemars(description = format!("paths of files ({}), or of folders of such", readable()))]
     files: Option<Vec<String>>,
     #[serde(default)]
     #[schemars(description = "addresses of web pages, which the server fetches")]
