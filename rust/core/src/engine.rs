@@ -14,6 +14,7 @@ mod answers;
 mod cache;
 mod comparison;
 mod context;
+mod passages;
 mod prepared;
 mod run;
 mod static_vectors;

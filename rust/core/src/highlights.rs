@@ -5,7 +5,7 @@ mod limits;
 mod passages;
 
 pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, MinScore, Order};
-pub use passages::{Passage, RankedPage, SeedScores, Seeds, choose_passages, enforce_token_limits};
+pub(crate) use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]
 mod tests;

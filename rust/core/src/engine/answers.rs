@@ -1,17 +1,14 @@
-//! Builds the columns of answers from the evidence for all pages.
+//! The columns of answers, from their passages.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
+use super::passages::ChosenPassage;
 use super::prepared::PreparedPage;
-use super::{Pairing, Question, Request, Work, column};
-use crate::error::Result;
-use crate::highlights::{Passage, RankedPage, SeedScores, Seeds, choose_passages, enforce_token_limits};
-use crate::ranking::evidence::{PageEvidence, QueryEvidence};
+use super::{Question, Work, column};
 use crate::ranking::probability::score;
+use crate::ranking::query_match::WordMatch;
 use crate::ranking::terms::terms;
 use crate::text::formats::Format;
-use crate::tokens::Tokens;
 
 /// All answers of a call as columns, which Python takes over as arrays.
 ///
@@ -64,140 +61,22 @@ pub struct Matches {
     pub query_words: Vec<String>,
 }
 
-/// A page with the evidence of all queries that share one answer for it.
-struct PageQueries<'evidence, 'page, 'text> {
-    /// Pairs of a query's index and its evidence.
-    evidence: Vec<(usize, &'evidence PageEvidence<'page, 'text>)>,
-    /// The best relevance of each seed over the queries.
-    relevance: Cow<'evidence, [f32]>,
-    /// The best order and logit of each seed over the queries.
-    order: Cow<'evidence, [f32]>,
-    logits: Cow<'evidence, [f32]>,
-    /// The best title relevance over the queries.
-    title: f32,
-}
-
-/// Chooses passages on all pages, for one query after another, or for all queries together with [`Pairing::Fused`].
-pub(super) fn choose_answers(
-    all_evidence: &[QueryEvidence],
-    pages: &[PreparedPage],
-    request: &Request<&str>,
-    question: &Question,
-    tokens: &Tokens,
-) -> Result<Answers> {
-    let mut answers = Answers::default();
-    if request.pairing == Pairing::Fused {
-        let mut fused = PageQueries::pages(&all_evidence[0]);
-        for query in &all_evidence[1..] {
-            fused
-                .iter_mut()
-                .zip(&query.pages)
-                .for_each(|(page_queries, evidence)| page_queries.add(query.query, evidence));
-        }
-        answers.choose(&fused, pages, question, tokens)?;
-    } else {
-        for query in all_evidence {
-            answers.choose(&PageQueries::pages(query), pages, question, tokens)?;
-        }
-    }
-    Ok(answers)
-}
-
-/// The order of the best passages of one page among the windows scored so far.
-pub(super) fn scored_passages(evidence: &PageEvidence, page: &PreparedPage, question: &Question) -> Vec<f32> {
-    let is_scored = evidence.is_scored();
-    let scored = |values: &[f32]| -> Vec<f32> {
-        let seeds = values.iter().enumerate();
-        seeds.map(|(seed, value)| if is_scored(seed) { *value } else { f32::NEG_INFINITY }).collect()
-    };
-    let (relevance, order, logits) = (scored(&evidence.relevance), scored(&evidence.order), scored(&evidence.logits));
-    let ranked = ranked(page, SeedScores { relevance: &relevance, order: &order, logits: &logits }, 0.0, question);
-    let chosen = choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
-    chosen.into_iter().map(|passage| order[passage.seed]).filter(|order| order.is_finite()).collect()
-}
-
-fn ranked<'ranked>(
-    prepared: &'ranked PreparedPage,
-    scores: SeedScores<'ranked>,
-    title: f32,
-    question: &Question,
-) -> RankedPage<'ranked> {
-    let PreparedPage { page, parsed, tokens_before, .. } = prepared;
-    let seeds =
-        if question.expands() { Seeds::Units(question.max_passage_units()) } else { Seeds::Windows(&parsed.windows) };
-    RankedPage { page, units: &parsed.units, seeds, scores, title, tokens_before, language: parsed.language }
-}
-
-impl<'evidence, 'page, 'text> PageQueries<'evidence, 'page, 'text> {
-    fn pages(query: &'evidence QueryEvidence<'page, 'text>) -> Vec<Self> {
-        let single = |evidence: &'evidence PageEvidence<'page, 'text>| Self {
-            title: evidence.title,
-            evidence: vec![(query.query, evidence)],
-            relevance: Cow::Borrowed(evidence.relevance.as_slice()),
-            order: Cow::Borrowed(evidence.order.as_slice()),
-            logits: Cow::Borrowed(evidence.logits.as_slice()),
-        };
-        query.pages.iter().map(single).collect()
-    }
-
-    /// Adds a query. The evidence for a seed becomes that for the query it answers best.
-    fn add(&mut self, query: usize, evidence: &'evidence PageEvidence<'page, 'text>) {
-        let raise = |best: &mut [f32], values: &[f32]| {
-            best.iter_mut().zip(values).for_each(|(best, value)| *best = best.max(*value));
-        };
-        raise(self.relevance.to_mut(), &evidence.relevance);
-        raise(self.order.to_mut(), &evidence.order);
-        raise(self.logits.to_mut(), &evidence.logits);
-        self.title = self.title.max(evidence.title);
-        self.evidence.push((query, evidence));
-    }
-
-    fn scores(&self) -> SeedScores<'_> {
-        SeedScores { relevance: &self.relevance, order: &self.order, logits: &self.logits }
-    }
-
-    /// The query that a seed answers best, and its evidence.
-    fn best(&self, seed: usize) -> (usize, &'evidence PageEvidence<'page, 'text>) {
-        let is_best = |(_, evidence): &&(usize, &PageEvidence)| evidence.order.get(seed) == self.order.get(seed);
-        *self.evidence.iter().find(is_best).unwrap_or(&self.evidence[0])
-    }
-}
-
 impl Answers {
-    /// Chooses passages on pages that share bounds, and appends one answer for each page.
-    fn choose(
-        &mut self,
-        queries: &[PageQueries],
-        pages: &[PreparedPage],
-        question: &Question,
-        tokens: &Tokens,
-    ) -> Result<()> {
-        let page_of = |queries: &PageQueries| &pages[queries.evidence[0].1.index];
-        let each = queries.iter().map(|queries| ranked(page_of(queries), queries.scores(), queries.title, question));
-        let mut chosen = choose_passages(&each.collect::<Vec<RankedPage>>(), &question.bounds);
-        if question.bounds.counts_tokens() {
-            let count = |page: usize, run: &Range<usize>| {
-                let prepared = page_of(&queries[page]);
-                tokens.count(prepared.parsed.units.span(run).of(prepared.page.text()))
-            };
-            enforce_token_limits(&question.bounds, &mut chosen, count)?;
-        }
-        for (queries, passages) in queries.iter().zip(chosen) {
-            for passage in passages {
-                self.push(queries.best(passage.seed), page_of(queries), &passage, question);
+    /// The columns of highlights: a row for each passage of each answer.
+    pub(super) fn new(answers: &[Vec<ChosenPassage>], pages: &[PreparedPage], question: &Question) -> Self {
+        let mut columns = Self::default();
+        for passages in answers {
+            for chosen in passages {
+                columns.push(chosen, pages, question);
             }
-            self.ends.push(column(self.scores.len()));
+            columns.ends.push(column(columns.scores.len()));
         }
-        Ok(())
+        columns
     }
 
-    fn push(
-        &mut self,
-        (query, evidence): (usize, &PageEvidence),
-        prepared: &PreparedPage,
-        passage: &Passage,
-        question: &Question,
-    ) {
+    fn push(&mut self, chosen: &ChosenPassage, pages: &[PreparedPage], question: &Question) {
+        let ChosenPassage { passage, query, ranking } = chosen;
+        let prepared = &pages[ranking.page()];
         let (units, run) = (&prepared.parsed.units, &passage.units);
         let push = |columns: &mut Vec<i64>, run: &Range<usize>| {
             let span = prepared.page.chars(units.span(run));
@@ -218,24 +97,24 @@ impl Answers {
         let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);
         self.scores.push(score(passage.logit));
-        let (cosine, bm25) = evidence.best_scores(passage.seed);
+        let (cosine, bm25) = ranking.scored.best_scores(passage.seed);
         self.cosines.push(cosine);
         self.bm25_scores.push(bm25);
-        self.pages.push(column(evidence.index));
-        self.queries.push(column(query));
+        self.pages.push(column(ranking.page()));
+        self.queries.push(column(*query));
         if question.explain {
-            self.explain(evidence, prepared, run);
+            self.explain(&ranking.scored.prediction.matched.words, prepared, run);
         }
     }
 
     /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts.
-    fn explain(&mut self, evidence: &PageEvidence, prepared: &PreparedPage, run: &Range<usize>) {
+    fn explain(&mut self, words: &WordMatch, prepared: &PreparedPage, run: &Range<usize>) {
         let span = prepared.parsed.units.span(run);
         let first_word = self.matches.query_words.len();
-        self.matches.query_words.extend(evidence.terms.iter().map(|term| term.text.clone()));
+        self.matches.query_words.extend(words.terms.iter().map(|term| term.text.clone()));
         let mut matched_to = 0;
         for word in terms(span.of(prepared.page.text()), prepared.parsed.language) {
-            let Some(index) = evidence.terms.iter().position(|term| term.term == word.term) else { continue };
+            let Some(index) = words.terms.iter().position(|term| term.term == word.term) else { continue };
             if word.span.start < matched_to {
                 continue;
             }

@@ -16,7 +16,9 @@ use super::token_count;
 use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
-use crate::ranking::evidence::QueryEvidence;
+use crate::ranking::prediction::Prediction;
+use crate::ranking::scored_windows::ScoredWindows;
+use crate::ranking::selection::Selection;
 use crate::runtime::profiling::Stage;
 use crate::runtime::tasks::yield_now;
 use crate::runtime::text_pool;
@@ -39,14 +41,11 @@ const DIMENSIONS_PER_QUERY: usize = 8;
 /// before it tokenizes on. Jobs take turns on the devices, so a later call waits for one batch of each of these.
 pub(super) const JOBS_IN_FLIGHT: usize = 2;
 
-/// The scores of a call's pages against its queries.
-pub(super) struct Comparison<'page, 'text> {
-    pub(super) pages: &'page [PreparedPage<'text>],
+/// The cosines of a call's rows with its queries, as far as rows are scored.
+pub(super) struct Comparison<'page> {
+    pages: &'page [PreparedPage<'page>],
     duplicates: &'page DuplicatePages,
     queries: &'page [Vec<f32>],
-    pub(super) all_evidence: Vec<QueryEvidence<'page, 'text>>,
-    /// For each page, the evidence that needs its scores or those of a duplicate: indexes of a query and of its page.
-    evidence_of: Vec<Vec<(usize, usize)>>,
     /// For each page. Duplicates share the first one's entry.
     scored: Vec<ScoredRows>,
     /// The queries, if devices compute the cosines.
@@ -62,10 +61,18 @@ struct InFlightJob {
 
 struct ScoredRows {
     is_scored: Vec<bool>,
+    /// For each query that searches the page or a duplicate, in order.
+    cosines: Vec<QueryCosines>,
     /// The number of them longer than the model's limit.
     truncated: usize,
     /// The vectors encoded for this call, if they are to be cached.
     new_vectors: Option<RowVectors>,
+}
+
+struct QueryCosines {
+    query: usize,
+    /// For each row of the page; NaN for those without a score.
+    rows: Vec<f32>,
 }
 
 struct RowChunk {
@@ -79,29 +86,22 @@ struct PageRows {
     rows: Vec<(usize, usize)>,
 }
 
-impl<'page, 'text> Comparison<'page, 'text> {
+impl<'page> Comparison<'page> {
     pub(super) fn new(
-        pages: &'page [PreparedPage<'text>],
+        pages: &'page [PreparedPage<'page>],
         duplicates: &'page DuplicatePages,
         queries: &'page [Vec<f32>],
-        all_evidence: Vec<QueryEvidence<'page, 'text>>,
         spec: &EncoderSpec,
     ) -> Self {
-        let mut evidence_of = vec![Vec::new(); pages.len()];
-        for (query, query_evidence) in all_evidence.iter().enumerate() {
-            for (page, evidence) in query_evidence.pages.iter().enumerate() {
-                evidence_of[duplicates.first[evidence.index]].push((query, page));
-            }
-        }
         let unscored = |page: &PreparedPage| ScoredRows {
             is_scored: vec![false; page.parsed.rows],
+            cosines: Vec::new(),
             truncated: 0,
             new_vectors: None,
         };
         let device_computes = spec.capabilities.cosines && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
         let device_queries = device_computes.then(|| Arc::new(BatchQueries::new(queries)));
-        let scored = pages.iter().map(unscored).collect();
-        Self { pages, duplicates, queries, all_evidence, evidence_of, scored, device_queries }
+        Self { pages, duplicates, queries, scored: pages.iter().map(unscored).collect(), device_queries }
     }
 
     /// For each page, the number of rows scored against a query.
@@ -116,13 +116,19 @@ impl<'page, 'text> Comparison<'page, 'text> {
     }
 
     /// For each page, the selected rows without a score, sorted. They count as scored from now on.
-    fn take_unscored(&mut self) -> Vec<Vec<usize>> {
+    fn take_unscored(&mut self, predictions: &[Vec<Prediction>], selections: &[Vec<Selection>]) -> Vec<Vec<usize>> {
         let mut unscored = vec![Vec::new(); self.pages.len()];
-        for evidence in self.all_evidence.iter().flat_map(|query| &query.pages) {
-            let page = self.duplicates.first[evidence.index];
-            for row in evidence.selection.rows(self.pages[page].parsed.rows) {
-                if !std::mem::replace(&mut self.scored[page].is_scored[row], true) {
-                    unscored[page].push(row);
+        for (query, (searched, selections)) in predictions.iter().zip(selections).enumerate() {
+            for (prediction, selection) in searched.iter().zip(selections) {
+                let page = self.duplicates.first[prediction.page()];
+                let (rows, scored) = (self.pages[page].parsed.rows, &mut self.scored[page]);
+                if scored.cosines.last().is_none_or(|last| last.query < query) {
+                    scored.cosines.push(QueryCosines { query, rows: vec![f32::NAN; rows] });
+                }
+                for row in selection.windows.rows(rows) {
+                    if !std::mem::replace(&mut scored.is_scored[row], true) {
+                        unscored[page].push(row);
+                    }
                 }
             }
         }
@@ -130,6 +136,18 @@ impl<'page, 'text> Comparison<'page, 'text> {
             rows.sort_unstable();
         }
         unscored
+    }
+
+    /// The cosines of selected windows, which are all scored.
+    fn scored_windows<'query>(
+        &self,
+        query: usize,
+        prediction: &'query Prediction<'query>,
+        selection: Selection,
+    ) -> ScoredWindows<'query> {
+        let cosines = &self.scored[self.duplicates.first[prediction.page()]].cosines;
+        let position = cosines.partition_point(|of| of.query < query);
+        ScoredWindows::new(prediction, selection, &cosines[position].rows)
     }
 
     /// Scores the rows of a page whose vectors are cached, and returns the others.
@@ -156,10 +174,9 @@ impl<'page, 'text> Comparison<'page, 'text> {
     /// Stores cosines that a device computed. `rows` pairs rows of the page with rows of the job.
     fn set_cosines(&mut self, page: usize, rows: &[(usize, usize)], cosines: &[f32]) {
         let count = self.queries.len();
-        for (query, page) in &self.evidence_of[page] {
-            let QueryEvidence { query, pages } = &mut self.all_evidence[*query];
+        for QueryCosines { query, rows: scored } in &mut self.scored[page].cosines {
             for (row, job_row) in rows {
-                pages[*page].cosine[*row] = cosines[job_row * count + *query];
+                scored[*row] = cosines[job_row * count + *query];
             }
         }
     }
@@ -167,34 +184,48 @@ impl<'page, 'text> Comparison<'page, 'text> {
     /// Scores vectors of a page. `rows` pairs rows of the page with positions in `vectors`.
     fn score(&mut self, page: usize, rows: &[(usize, usize)], vectors: &[f32]) {
         let runs = || rows.chunk_by(|one, next| (one.0 + 1, one.1 + 1) == *next);
-        for (query, page) in &self.evidence_of[page] {
-            let QueryEvidence { query, pages } = &mut self.all_evidence[*query];
-            let (query, cosine) = (&self.queries[*query], &mut pages[*page].cosine);
+        for QueryCosines { query, rows: scored } in &mut self.scored[page].cosines {
+            let query = &self.queries[*query];
             for run in runs() {
                 let (row, position) = run[0];
                 let values = &vectors[position * query.len()..(position + run.len()) * query.len()];
-                cosine[row..row + run.len()].copy_from_slice(&cosines(query, values));
+                scored[row..row + run.len()].copy_from_slice(&cosines(query, values));
             }
         }
     }
 }
 
-/// Scores all selected windows that have no score yet.
-pub(super) async fn score_candidates(
+/// Scores the selected windows of each query's pages. Those scored for an earlier selection are not encoded again.
+pub(super) async fn score<'query>(
     context: &mut CallContext<'_, '_>,
-    comparison: &mut Comparison<'_, '_>,
-) -> Result<()> {
+    comparison: &mut Comparison<'_>,
+    predictions: &'query [Vec<Prediction<'query>>],
+    selections: Vec<Vec<Selection>>,
+) -> Result<Vec<Vec<ScoredWindows<'query>>>> {
     let began = Instant::now();
     let mut chunks = Vec::new();
-    for (page, rows) in comparison.take_unscored().into_iter().enumerate() {
+    for (page, rows) in comparison.take_unscored(predictions, &selections).into_iter().enumerate() {
         let rows = comparison.score_cached(page, rows);
         let new_vectors = &mut comparison.scored[page].new_vectors;
         plan_caching(context, &comparison.pages[page], rows.len(), new_vectors);
         chunks.extend(rows.chunks(JOB_ROWS).map(|rows| RowChunk { page, rows: rows.to_vec() }));
     }
     context.record(Stage::Choose, began);
+    encode_chunks(context, comparison, &chunks).await?;
+    let scored = predictions.iter().zip(selections).enumerate().map(|(query, (searched, selections))| {
+        let pages = searched.iter().zip(selections);
+        pages.map(|(page, selection)| comparison.scored_windows(query, page, selection)).collect()
+    });
+    Ok(context.timed(Stage::Choose, |_| scored.collect()))
+}
+
+/// Encodes rows in pipelined jobs, and scores them.
+async fn encode_chunks(
+    context: &mut CallContext<'_, '_>,
+    comparison: &mut Comparison<'_>,
+    mut waiting: &[RowChunk],
+) -> Result<()> {
     let mut jobs: VecDeque<InFlightJob> = VecDeque::new();
-    let mut waiting = chunks.as_slice();
     while !waiting.is_empty() {
         let (chunks, later) = waiting.split_at(chunks_within_byte_budget(waiting, comparison.pages));
         waiting = later;
@@ -270,7 +301,7 @@ fn tokenize(
 async fn finish_oldest(
     context: &mut CallContext<'_, '_>,
     jobs: &mut VecDeque<InFlightJob>,
-    comparison: &mut Comparison<'_, '_>,
+    comparison: &mut Comparison<'_>,
 ) -> Result<()> {
     let Some(InFlightJob { pages, returns_cosines, pending }) = jobs.pop_front() else { return Ok(()) };
     let began = Instant::now();

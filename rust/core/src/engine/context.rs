@@ -54,6 +54,24 @@ impl CallContext<'_, '_> {
         self.question.effort == Effort::Instant || self.shortlist.is_some()
     }
 
+    /// The same call with a count of its own, for work that the engine does once for all calls.
+    pub(super) fn uncounted(&self) -> Self {
+        Self { scheduler: Arc::clone(&self.scheduler), work: Work::default(), ..*self }
+    }
+
+    /// Runs a part of ranking, and records its time.
+    pub(super) fn ranking<T>(&mut self, act: impl FnOnce(&Self) -> T) -> T {
+        self.timed(Stage::Choose, act)
+    }
+
+    /// Runs a part of a stage, and records its time.
+    pub(super) fn timed<T>(&mut self, stage: Stage, act: impl FnOnce(&Self) -> T) -> T {
+        let began = Instant::now();
+        let done = act(self);
+        self.record(stage, began);
+        done
+    }
+
     /// Records that a stage ran from `began` until now.
     pub(super) fn record(&mut self, stage: Stage, began: Instant) {
         let time = self.engine.profiler.record_call(stage, began);

@@ -22,6 +22,8 @@ use crate::tokens::Check;
 pub(super) struct PreparedPage<'text> {
     pub(super) document: &'text Document<'text>,
     pub(super) page: PageText<'text>,
+    /// The request's, or else the document's own; not blank.
+    pub(super) title: Option<&'text str>,
     /// The source, if it is not the text.
     pub(super) source: Option<PageText<'text>>,
     pub(super) parsed: Arc<ParsedPage>,
@@ -69,20 +71,19 @@ impl Engine {
 
 /// Extracts the text of all sources. Plain text is only borrowed.
 pub(super) fn read_documents<'text>(context: &mut CallContext<'_, 'text>) -> Result<Vec<Document<'text>>> {
-    let request = context.request;
-    let pages: Vec<(Format, &str)> =
-        request.pages.iter().enumerate().map(|(page, source)| (request.format(page), *source)).collect();
-    let bytes = pages.iter().filter(|(format, _)| *format != Format::Text).map(|(_, source)| source.len()).sum();
-    let check = context.call.checker();
-    let began = Instant::now();
-    let documents = context.engine.pool.run(context.call, bytes, || {
-        text_pool::map(&pages, |(format, source)| {
-            check()?;
-            Ok(Document::read(source, *format))
+    context.timed(Stage::Cut, |context| {
+        let request = context.request;
+        let pages: Vec<(Format, &str)> =
+            request.pages.iter().enumerate().map(|(page, source)| (request.format(page), *source)).collect();
+        let bytes = pages.iter().filter(|(format, _)| *format != Format::Text).map(|(_, source)| source.len()).sum();
+        let check = context.call.checker();
+        context.engine.pool.run(context.call, bytes, || {
+            text_pool::map(&pages, |(format, source)| {
+                check()?;
+                Ok(Document::read(source, *format))
+            })
         })
-    });
-    context.record(Stage::Cut, began);
-    documents
+    })
 }
 
 /// Finds equal pages by their cache keys.
@@ -91,15 +92,16 @@ pub(super) fn deduplicate_pages(context: &mut CallContext<'_, '_>, documents: &[
     if !context.engine.cache.is_enabled() && pages == 1 {
         return Ok(DuplicatePages { keys: vec![None], first: vec![0] });
     }
-    let (question, has_tokens, began) = (context.question, context.uses_static_vectors(), Instant::now());
-    let bytes = documents.iter().map(|document| document.text().len()).sum();
-    let key = |document: &Document| Ok(Some(CacheKey::of_page(document, question, has_tokens)));
-    let keys = context.engine.pool.run(context.call, bytes, || text_pool::map(documents, key))?;
-    let mut first_with: HashMap<CacheKey, usize> = HashMap::with_capacity(pages);
-    let each = keys.iter().enumerate();
-    let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page))).collect();
-    context.record(Stage::Cut, began);
-    Ok(DuplicatePages { keys, first })
+    context.timed(Stage::Cut, |context| {
+        let (question, has_tokens) = (context.question, context.uses_static_vectors());
+        let bytes = documents.iter().map(|document| document.text().len()).sum();
+        let key = |document: &Document| Ok(Some(CacheKey::of_page(document, question, has_tokens)));
+        let keys = context.engine.pool.run(context.call, bytes, || text_pool::map(documents, key))?;
+        let mut first_with: HashMap<CacheKey, usize> = HashMap::with_capacity(pages);
+        let each = keys.iter().enumerate();
+        let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page))).collect();
+        Ok(DuplicatePages { keys, first })
+    })
 }
 
 /// Parses the pages that are neither cached nor duplicates.
@@ -127,6 +129,10 @@ where
         let is_extracted = documents[page].format() == Format::Html;
         is_extracted.then(|| PageText::new(request.pages[page]))
     };
+    let title = |page: usize| {
+        let title = request.titles.get(page).copied().flatten().or_else(|| documents[page].title());
+        title.filter(|title| !title.trim().is_empty())
+    };
     let parsed = engine.pool.run(context.call, bytes, || {
         text_pool::map(&pages, |(page, cached)| {
             if duplicates.first[*page] != *page {
@@ -142,9 +148,9 @@ where
             } else {
                 Arc::default()
             };
-            let source = source(*page);
-            let (page, cached) = (PageText::new(document.text()), cached.clone());
-            Ok(Some(PreparedPage { document, page, source, parsed, cached, tokens_before }))
+            let (source, title, cached) = (source(*page), title(*page), cached.clone());
+            let page = PageText::new(document.text());
+            Ok(Some(PreparedPage { document, page, title, source, parsed, cached, tokens_before }))
         })
     })?;
     let mut prepared: Vec<PreparedPage> = Vec::with_capacity(parsed.len());
@@ -155,6 +161,7 @@ where
             PreparedPage {
                 document: &documents[index],
                 page: page.clone(),
+                title: title(index),
                 source: source(index),
                 parsed: Arc::clone(parsed),
                 cached: None,

@@ -8,7 +8,7 @@ use crate::highlights::Bounds;
 use crate::ranking::Effort;
 use crate::ranking::candidates::CandidateLimits;
 use crate::ranking::relevance::LexicalWeight;
-use crate::text::formats::{Document, Format};
+use crate::text::formats::Format;
 use crate::text::pieces::{Unit, Windows};
 
 /// Token positions are counted in 32 bits.
@@ -166,20 +166,6 @@ impl<Text: AsRef<str>> Request<Text> {
     /// The pages to which a query's scores are compared.
     pub(super) fn pages_of(&self, query: usize) -> Range<usize> {
         if self.pairing == Pairing::Each { query..query + 1 } else { 0..self.pages.len() }
-    }
-}
-
-impl<'text> Request<&'text str> {
-    /// Pages with a title, and their titles: the request's, or else the document's own.
-    pub(super) fn titled_pages<'document>(&self, documents: &'document [Document]) -> Vec<(usize, &'document str)>
-    where
-        'text: 'document,
-    {
-        let title = |(page, document): (usize, &'document Document)| {
-            let title = self.titles.get(page).copied().flatten().or_else(|| document.title());
-            title.filter(|title| !title.trim().is_empty()).map(|title| (page, title))
-        };
-        documents.iter().enumerate().filter_map(title).collect()
     }
 }
 

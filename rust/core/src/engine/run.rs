@@ -10,18 +10,21 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
-use super::answers::{choose_answers, scored_passages};
 use super::cache::CacheKey;
-use super::comparison::{Comparison, cache_vectors, score_candidates};
+use super::comparison::{Comparison, cache_vectors, score};
 use super::context::CallContext;
+use super::passages::{choose_passages, provisional_passages};
 use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
 use super::{Answers, Effort, Engine, Pairing, Question, Request, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
-use crate::ranking::candidates::{complete_first_round, first_round, second_round};
-use crate::ranking::evidence::{PageEvidence, PageTitle, QueryEvidence};
-use crate::ranking::probability::{Calibration, CosineScale, PAIRS};
-use crate::ranking::selection::WindowSelection;
+use crate::ranking::candidates::{select_after_previews, select_contenders, select_likely};
+use crate::ranking::parsed_page::ParsedPage;
+use crate::ranking::prediction::Prediction;
+use crate::ranking::probability::{CosineScale, PAIRS};
+use crate::ranking::query_match::{Matching, PageMatch, SearchedPage, WordMatch};
+use crate::ranking::ranked_seeds::rank;
+use crate::ranking::scored_windows::accept_predictions;
 use crate::ranking::shortlist::take_shortlist;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::Titles;
@@ -68,67 +71,70 @@ impl Engine {
 }
 
 async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> {
-    let request = context.request;
-    let scale = cosine_scale(&mut context).await?;
+    let (engine, request, question) = (context.engine, context.request, context.question);
+    let is_instant = question.effort == Effort::Instant;
+    let cosine_scale = cosine_scale(&context).await?;
     let queries = encode(&mut context, &request.queries, Role::Query).await?;
-    let is_instant = context.question.effort == Effort::Instant;
     let static_vectors =
-        if context.uses_static_vectors() { Some(context.engine.static_vectors(&context).await?) } else { None };
-    let static_vectors = static_vectors.as_deref();
+        if context.uses_static_vectors() { Some(engine.static_vectors(&context).await?) } else { None };
     let documents = read_documents(&mut context)?;
-    let titles = titles(&mut context, &documents, &queries, static_vectors.filter(|_| is_instant)).await?;
     let duplicates = deduplicate_pages(&mut context, &documents)?;
     yield_now().await;
     let pages = prepare(&mut context, &documents, &duplicates)?;
     yield_now().await;
-    let calibrate = (scale, static_vectors);
-    let all_evidence = all_evidence(&mut context, &pages, &documents, &titles, &queries, calibrate)?;
-    yield_now().await;
-    let mut comparison = Comparison::new(&pages, &duplicates, &queries, all_evidence, &context.engine.spec);
-    if is_instant {
-        comparison
-            .all_evidence
-            .iter_mut()
-            .flat_map(|query| &mut query.pages)
-            .for_each(PageEvidence::accept_predictions);
-        rank(&mut context, &mut comparison);
-    } else {
-        score_candidates(&mut context, &mut comparison).await?;
-        if extend_previews(&mut context, &mut comparison) {
-            score_candidates(&mut context, &mut comparison).await?;
-        }
-        if expand_candidates(&mut context, &mut comparison) {
-            score_candidates(&mut context, &mut comparison).await?;
-            rank(&mut context, &mut comparison);
-        }
+
+    let titles = titles(&mut context, &pages, &queries, static_vectors.as_deref().filter(|_| is_instant)).await?;
+    let matches = context.ranking(|context| match_words(context, &pages, &titles, cosine_scale))?;
+    let mut predictions = context.ranking(|context| predict(context, matches, &queries, static_vectors.as_deref()))?;
+    if let Some(count) = context.shortlist {
+        predictions = context.ranking(|_| take_shortlist(predictions, count));
     }
-    let began = Instant::now();
-    let mut answers =
-        choose_answers(&comparison.all_evidence, &pages, context.request, context.question, &context.engine.tokens)?;
-    context.record(Stage::Choose, began);
+    yield_now().await;
+
+    let (limits, mut comparison) =
+        (question.candidate_limits(), Comparison::new(&pages, &duplicates, &queries, &engine.spec));
+    let scored = if is_instant {
+        context.ranking(|_| accept_predictions(&predictions))
+    } else {
+        let selections = context.ranking(|_| select_likely(&predictions, &limits));
+        score(&mut context, &mut comparison, &predictions, selections).await?
+    };
+    let mut rankings = context.ranking(|_| rank(scored));
+    if let Some(selections) = context.ranking(|_| select_after_previews(&rankings, &limits)) {
+        let scored = score(&mut context, &mut comparison, &predictions, selections).await?;
+        rankings = context.ranking(|_| rank(scored));
+    }
+    let provisional = context.ranking(|_| provisional_passages(&rankings, &pages, question));
+    if let Some(selections) = context.ranking(|_| select_contenders(&rankings, &provisional, &limits)) {
+        let scored = score(&mut context, &mut comparison, &predictions, selections).await?;
+        rankings = context.ranking(|_| rank(scored));
+    }
+
+    let passages = context.ranking(|context| choose_passages(context, &rankings, &pages))?;
+    let answers = context.ranking(|_| Answers::new(&passages, &pages, question));
     let rows_scored = comparison.rows_scored();
     context.work.windows_scored = rows_scored.iter().sum();
     context.work.truncated = comparison.truncated();
     cache_vectors(&context, comparison);
-    answers.work = context.work;
-    answers.windows_scored = rows_scored.into_iter().map(column).collect();
-    answers.windows = pages.iter().map(|page| column(page.parsed.rows)).collect();
-    drop(pages);
-    answers.formats = documents.iter().map(Document::format).collect();
-    answers.texts = documents.into_iter().map(Document::into_extracted).collect();
-    Ok(answers)
+    Ok(Answers {
+        windows_scored: rows_scored.into_iter().map(column).collect(),
+        windows: pages.iter().map(|page| column(page.parsed.rows)).collect(),
+        formats: documents.iter().map(Document::format).collect(),
+        texts: documents.into_iter().map(Document::into_extracted).collect(),
+        work: context.work,
+        ..answers
+    })
 }
 
 /// The scale of the model's cosines: from its configuration, or measured in its first call. Not part of any call's
 /// work.
-async fn cosine_scale(context: &mut CallContext<'_, '_>) -> Result<CosineScale> {
+async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<CosineScale> {
     if let Some(scale) = context.engine.cosine_scale.get() {
         return Ok(*scale);
     }
-    let (work, (questions, answers)) = (context.work, PAIRS.iter().copied().unzip::<_, _, Vec<_>, Vec<_>>());
-    let questions = encode(context, &questions, Role::Query).await?;
-    let answers = encode(context, &answers, Role::Passage).await?;
-    context.work = work;
+    let (mut context, (questions, answers)) = (context.uncounted(), PAIRS.into_iter().unzip::<_, _, Vec<_>, Vec<_>>());
+    let questions = encode(&mut context, &questions, Role::Query).await?;
+    let answers = encode(&mut context, &answers, Role::Passage).await?;
     Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }
 
@@ -169,11 +175,12 @@ async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -
 /// The relevance of the pages' titles for each query; empty if fewer than two pages with titles compete.
 async fn titles(
     context: &mut CallContext<'_, '_>,
-    documents: &[Document<'_>],
+    pages: &[PreparedPage<'_>],
     queries: &[Vec<f32>],
     static_vectors: Option<&StaticVectors>,
 ) -> Result<Titles> {
-    let titled: Vec<(usize, &str)> = context.request.titled_pages(documents);
+    let titled = pages.iter().enumerate().filter_map(|(page, prepared)| Some((page, prepared.title?)));
+    let titled: Vec<(usize, &str)> = titled.collect();
     if titled.len() < 2 || context.request.pairing == Pairing::Each {
         return Ok(Titles::default());
     }
@@ -190,95 +197,58 @@ async fn titles(
     Ok(Titles::new(&titled, cosines, &context.request.queries, context.question.lexical_weight))
 }
 
-/// Scores each page's words for each query, and selects the windows of the first round.
-fn all_evidence<'page, 'document>(
-    context: &mut CallContext<'_, '_>,
-    pages: &'page [PreparedPage<'document>],
-    documents: &[Document<'_>],
+/// Matches the words of each query with those of its pages.
+fn match_words<'page>(
+    context: &CallContext<'_, '_>,
+    pages: &'page [PreparedPage<'page>],
     titles: &Titles,
-    queries: &[Vec<f32>],
-    (scale, static_vectors): (CosineScale, Option<&StaticVectors>),
-) -> Result<Vec<QueryEvidence<'page, 'document>>> {
-    let began = Instant::now();
-    let (request, question, shortlist) = (context.request, context.question, context.shortlist);
-    let check = context.call.checker();
-    let pairs: Vec<(usize, usize)> =
-        (0..request.queries.len()).flat_map(|query| request.pages_of(query).map(move |page| (page, query))).collect();
-    let bytes = pairs.iter().map(|(page, _)| pages[*page].page.text().len()).sum();
-    let tokens = &context.engine.tokens;
-    let title_of: FxHashMap<usize, &str> = request.titled_pages(documents).into_iter().collect();
-    let evidence = context.engine.pool.run(context.call, bytes, || {
-        text_pool::map(&pairs, |(page, query)| {
+    cosine_scale: CosineScale,
+) -> Result<Vec<Vec<PageMatch<'page>>>> {
+    let CallContext { engine, request, question, call, .. } = context;
+    let (tokens, lexical_weight, expands) = (&engine.tokens, question.lexical_weight, question.expands());
+    let matching = Matching { tokens, lexical_weight, expands, cosine_scale };
+    let queries = 0..request.queries.len();
+    let pairs = queries.flat_map(|query| request.pages_of(query).map(move |page| (query, page)));
+    let pairs: Vec<(usize, usize)> = pairs.collect();
+    let bytes = pairs.iter().map(|(_, page)| pages[*page].page.text().len()).sum();
+    let check = call.checker();
+    let words = engine.pool.run(call, bytes, || {
+        text_pool::map(&pairs, |(query, index)| {
             check()?;
-            let PreparedPage { page: text, parsed, .. } = &pages[*page];
-            let title = PageTitle { text: title_of.get(page).copied(), relevance: titles.relevance(*query, *page) };
-            let calibration = Calibration::new(question.lexical_weight, parsed.characters_per_token, scale);
-            let (words, expands) = (request.queries[*query], question.expands());
-            let evidence = PageEvidence::new(*page, (text, parsed), words, expands, title, tokens, calibration);
-            Ok(match static_vectors {
-                Some(vectors) => evidence.with_static_vectors(vectors, &queries[*query]),
-                None => evidence,
-            })
+            let PreparedPage { page: text, parsed, title, .. } = &pages[*index];
+            let title_relevance = titles.relevance(*query, *index);
+            let page = SearchedPage { index: *index, text, parsed, title: *title, title_relevance };
+            Ok(WordMatch::new(request.queries[*query], page, &matching))
         })
     })?;
-    let mut evidence = evidence.into_iter();
-    let all_evidence = (0..request.queries.len()).map(|query| {
-        let pages = evidence.by_ref().take(request.pages_of(query).len()).collect();
-        let mut query = QueryEvidence::new(query, pages, question.lexical_weight);
-        if let Some(count) = shortlist {
-            take_shortlist(&mut query, count);
-        }
-        if question.effort != Effort::Instant {
-            first_round(&mut query, &question.candidate_limits());
-        }
-        query
-    });
-    let all_evidence = all_evidence.collect();
-    context.record(Stage::Choose, began);
-    Ok(all_evidence)
+    let mut words = words.into_iter();
+    let of_query = |query| PageMatch::of_query(words.by_ref().take(request.pages_of(query).len()), lexical_weight);
+    Ok((0..request.queries.len()).map(of_query).collect())
 }
 
-/// Sets the relevance and the logits of all pages' seeds from the scored windows.
-fn rank(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) {
-    let began = Instant::now();
-    comparison.all_evidence.iter_mut().for_each(QueryEvidence::rank);
-    context.record(Stage::Choose, began);
-}
-
-/// Selects the rest of the first round, where pages have a preview. Returns whether there is any.
-fn extend_previews(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) -> bool {
-    let is_previewed = |query: &QueryEvidence| query.pages.iter().any(|evidence| evidence.is_previewed);
-    if !comparison.all_evidence.iter().any(is_previewed) {
-        return false;
+/// Predicts the cosines of all windows, from words and static vectors.
+fn predict<'page>(
+    context: &CallContext<'_, '_>,
+    matches: Vec<Vec<PageMatch<'page>>>,
+    queries: &[Vec<f32>],
+    static_vectors: Option<&StaticVectors>,
+) -> Result<Vec<Vec<Prediction<'page>>>> {
+    let mut means = Vec::new();
+    if let Some(vectors) = static_vectors {
+        let pages = matches.iter().zip(queries);
+        let pages: Vec<(&PageMatch, &Vec<f32>)> =
+            pages.flat_map(|(pages, query)| pages.iter().map(move |page| (page, query))).collect();
+        let bytes = pages.iter().map(|(page, _)| page.words.page.text.text().len()).sum();
+        let check = context.call.checker();
+        means = context.engine.pool.run(context.call, bytes, || {
+            text_pool::map(&pages, |(page, query)| {
+                check()?;
+                let ParsedPage { tokens, windows, .. } = page.words.page.parsed;
+                Ok(tokens.as_ref().map_or_else(Vec::new, |tokens| vectors.means(query, tokens, windows)))
+            })
+        })?;
     }
-    rank(context, comparison);
-    let began = Instant::now();
-    let limits = context.question.candidate_limits();
-    let mut has_more = false;
-    for query in &mut comparison.all_evidence {
-        has_more |= complete_first_round(query, &limits);
-    }
-    context.record(Stage::Choose, began);
-    has_more
-}
-
-/// Selects the windows of the second round, from the scores of the first. Returns whether there are any.
-fn expand_candidates(context: &mut CallContext<'_, '_>, comparison: &mut Comparison) -> bool {
-    rank(context, comparison);
-    let began = Instant::now();
-    let is_partial = |evidence: &PageEvidence| evidence.selection != WindowSelection::All;
-    let mut has_more = false;
-    for query in comparison.all_evidence.iter_mut().filter(|query| query.pages.iter().any(is_partial)) {
-        let best = |evidence: &PageEvidence| -> Vec<f32> {
-            scored_passages(evidence, &comparison.pages[evidence.index], context.question)
-        };
-        let best = query.pages.iter().map(best).collect();
-        let selections = second_round(query, best, &context.question.candidate_limits());
-        for (evidence, selection) in query.pages.iter_mut().zip(selections) {
-            has_more |= evidence.selection != selection;
-            evidence.selection = selection;
-        }
-    }
-    context.record(Stage::Choose, began);
-    has_more
+    let mut means = means.into_iter();
+    let mut predict = |page| Prediction::new(page, means.next().unwrap_or_default());
+    Ok(matches.into_iter().map(|pages| pages.into_iter().map(&mut predict).collect()).collect())
 }

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::dedupe::SeenShingles;
 use super::limits::{Bounds, Budget, Dedupe, Order};
 use crate::error::Result;
+use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
 use crate::text::page::PageText;
 use crate::text::pieces::Units;
@@ -21,33 +22,22 @@ use crate::text::pieces::Units;
 const MIN_SHARE_OF_SEED: f32 = 0.7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seeds<'page> {
+pub(crate) enum Seeds<'page> {
     /// Each window is a passage; no two overlap.
     Windows(&'page [Range<usize>]),
     /// Passages grow from units to at most this number of units, unless a group is longer.
     Units(usize),
 }
 
-/// The evidence for each seed of a page.
+/// A page and its ranked seeds.
 #[derive(Clone, Copy, Debug)]
-pub struct SeedScores<'page> {
-    /// The relevance by which passages grow.
-    pub relevance: &'page [f32],
-    /// The value by which the page's passages are ordered.
-    pub order: &'page [f32],
-    /// The logits of the probability that a seed answers the query, which fall in that order.
-    pub logits: &'page [f32],
-}
-
-/// A page with the evidence for its seeds.
-#[derive(Clone, Copy, Debug)]
-pub struct RankedPage<'page> {
+pub(crate) struct RankedPage<'page> {
     /// The text that units are spans of.
     pub page: &'page PageText<'page>,
     /// Ranges below are ranges of these.
     pub units: &'page Units,
     pub seeds: Seeds<'page>,
-    pub scores: SeedScores<'page>,
+    pub scores: &'page RankedSeeds,
     /// Added to every seed's logit where pages compete for a budget.
     pub title: f32,
     /// Tokens before each unit, and in the whole page; empty without a token limit.
@@ -58,7 +48,7 @@ pub struct RankedPage<'page> {
 
 /// A run of units of a page.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Passage {
+pub(crate) struct Passage {
     /// First to last.
     pub units: Range<usize>,
     pub seed: usize,
@@ -66,7 +56,7 @@ pub struct Passage {
 }
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
-pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
+pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
     let min_logit = bounds.min_logit();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (number, page) in pages.iter().enumerate() {
@@ -74,7 +64,7 @@ pub fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage
         order.extend(seeds.map(|(seed, logit)| (logit + page.title, number, seed)));
     }
     let by_order = |page: usize, a: usize, b: usize| {
-        let order = pages[page].scores.order;
+        let order = &pages[page].scores.order;
         order[b].total_cmp(&order[a]).then(a.cmp(&b))
     };
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| by_order(a.1, a.2, b.2)));
@@ -104,7 +94,7 @@ struct GrowingRun {
 
 /// Drops the worst passages until exactly counted tokens are within the limits. The counts so far were sums
 /// over units, and a run may have a few tokens more than its units.
-pub fn enforce_token_limits(
+pub(crate) fn enforce_token_limits(
     bounds: &Bounds,
     pages: &mut [Vec<Passage>],
     count: impl Fn(usize, &Range<usize>) -> Result<usize>,
@@ -200,7 +190,7 @@ impl<'page> PageSelection<'page> {
     }
 
     fn is_better(&self, seed: usize, other: usize) -> bool {
-        let order = self.ranked.scores.order;
+        let order = &self.ranked.scores.order;
         order[seed].total_cmp(&order[other]).then(other.cmp(&seed)).is_gt()
     }
 
@@ -293,7 +283,7 @@ impl<'page> PageSelection<'page> {
         };
         let mut passages: Vec<Passage> = self.runs.into_iter().map(passage).collect();
         if order == Order::Score {
-            let order = self.ranked.scores.order;
+            let order = &self.ranked.scores.order;
             passages.sort_by(|a, b| order[b.seed].total_cmp(&order[a.seed]).then(a.seed.cmp(&b.seed)));
         }
         passages

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
 use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::{Units, Windows};
@@ -15,13 +16,18 @@ fn bounds(top_k: Option<i64>, max_chars: Option<i64>) -> Bounds {
     Bounds::new(&Limits { top_k, max_chars, ..Limits::default() }, Order::Score, Dedupe::Page).unwrap()
 }
 
+/// Seeds of which each has the same relevance, order and logit.
+fn scores(relevance: &[f32]) -> RankedSeeds {
+    let [relevance, order, logits] = [relevance; 3].map(<[f32]>::to_vec);
+    RankedSeeds { relevance, order, logits }
+}
+
 fn ranked<'page>(
     page: &'page PageText<'page>,
     units: &'page Units,
     seeds: Seeds<'page>,
-    relevance: &'page [f32],
+    scores: &'page RankedSeeds,
 ) -> RankedPage<'page> {
-    let scores = SeedScores { relevance, order: relevance, logits: relevance };
     RankedPage { page, units, seeds, scores, title: 0.0, tokens_before: &[], language: Language::None }
 }
 
@@ -31,8 +37,8 @@ fn runs(passages: Vec<Passage>) -> Vec<(usize, usize)> {
 
 fn choose(relevance: &[f32], max_units: usize, top_k: Option<i64>, max_chars: Option<i64>) -> Vec<(usize, usize)> {
     let (text, units) = sentences(relevance.len());
-    let page = PageText::new(&text);
-    let ranked = ranked(&page, &units, Seeds::Units(max_units), relevance);
+    let (page, scores) = (PageText::new(&text), scores(relevance));
+    let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
     runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
 }
 
@@ -63,9 +69,9 @@ fn groups_stay_together_unless_they_exceed_the_budget() {
     let (text, mut units) = sentences(5);
     units.groups = vec![0..1, 1..4, 4..5];
     let page = PageText::new(&text);
-    let relevance = [0.0, 1.0, 3.0, 1.0, 2.0];
+    let scores = scores(&[0.0, 1.0, 3.0, 1.0, 2.0]);
     let choose = |top_k, max_chars| {
-        let ranked = ranked(&page, &units, Seeds::Units(3), &relevance);
+        let ranked = ranked(&page, &units, Seeds::Units(3), &scores);
         runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
     };
     assert_eq!(choose(Some(1), None), [(1, 4)]);
@@ -79,8 +85,8 @@ fn groups_stay_together_unless_they_exceed_the_budget() {
 fn max_total_chars_goes_to_the_most_relevant_passages() {
     let (text, units) = sentences(3);
     let page = PageText::new(&text);
-    let (poor, good) = ([1.0, 0.5, 0.2], [3.0, 2.0, 0.9]);
-    let pages = [&poor, &good].map(|relevance| ranked(&page, &units, Seeds::Units(1), relevance));
+    let (poor, good) = (scores(&[1.0, 0.5, 0.2]), scores(&[3.0, 2.0, 0.9]));
+    let pages = [&poor, &good].map(|scores| ranked(&page, &units, Seeds::Units(1), scores));
     let limits = Limits { max_total_chars: Some(31), ..Limits::default() };
     let choose = |limits: &Limits, dedupe| {
         choose_passages(&pages, &Bounds::new(limits, Order::Score, dedupe).unwrap())
@@ -98,8 +104,8 @@ fn max_total_chars_goes_to_the_most_relevant_passages() {
 fn max_tokens_and_max_total_tokens_limit_passages() {
     let (text, units) = sentences(3);
     let page = PageText::new(&text);
-    let ranked =
-        RankedPage { tokens_before: &[0, 5, 6, 8], ..ranked(&page, &units, Seeds::Units(1), &[3.0, 2.0, 1.0]) };
+    let scores = scores(&[3.0, 2.0, 1.0]);
+    let ranked = RankedPage { tokens_before: &[0, 5, 6, 8], ..ranked(&page, &units, Seeds::Units(1), &scores) };
     let choose = |limits: Limits| {
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
         runs(choose_passages(&[ranked], &bounds).remove(0))
@@ -113,10 +119,8 @@ fn max_tokens_and_max_total_tokens_limit_passages() {
 fn max_total_highlights_keeps_the_best_of_all_pages() {
     let (text, units) = sentences(3);
     let page = PageText::new(&text);
-    let pages = [
-        ranked(&page, &units, Seeds::Units(1), &[3.0, 0.5, 1.0]),
-        ranked(&page, &units, Seeds::Units(1), &[0.1, 2.0, 0.2]),
-    ];
+    let (one, other) = (scores(&[3.0, 0.5, 1.0]), scores(&[0.1, 2.0, 0.2]));
+    let pages = [&one, &other].map(|scores| ranked(&page, &units, Seeds::Units(1), scores));
     let choose = |count: i64, top_k: Option<i64>| {
         let limits = Limits { max_total_highlights: Some(count), top_k, ..Limits::default() };
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
@@ -131,9 +135,9 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
 fn dedupe_page_drops_repeated_passages() {
     let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
     let units = Units::sentences(text, None, &[]);
-    let page = PageText::new(text);
+    let (page, scores) = (PageText::new(text), scores(&[3.0, 1.0, 3.0]));
     let choose = |dedupe| {
-        let ranked = ranked(&page, &units, Seeds::Units(1), &[3.0, 1.0, 3.0]);
+        let ranked = ranked(&page, &units, Seeds::Units(1), &scores);
         let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, dedupe).unwrap();
         runs(choose_passages(&[ranked], &bounds).remove(0))
     };
@@ -161,18 +165,18 @@ proptest! {
 
     #[test]
     fn windows_are_the_greedy_best_without_overlaps(
-        scores in proptest::collection::vec(-4..4_i8, 1..40), length in 1..5_i64, top_k in 1..6_i64, max_chars in 1..60_i64
+        scores_of_units in proptest::collection::vec(-4..4_i8, 1..40), length in 1..5_i64, top_k in 1..6_i64, max_chars in 1..60_i64
     ) {
-        let scores: Vec<f32> = scores.into_iter().map(|score| f32::from(score) / 4.0).collect();
-        let (text, units) = sentences(scores.len());
-        let windows: Vec<_> = Windows::new(length, 1, true).unwrap().ranges(scores.len()).collect();
-        let page = PageText::new(&text);
-        let ranked = ranked(&page, &units, Seeds::Windows(&windows), &scores[..windows.len()]);
+        let relevance: Vec<f32> = scores_of_units.into_iter().map(|score| f32::from(score) / 4.0).collect();
+        let (text, units) = sentences(relevance.len());
+        let windows: Vec<_> = Windows::new(length, 1, true).unwrap().ranges(relevance.len()).collect();
+        let (page, scores) = (PageText::new(&text), scores(&relevance[..windows.len()]));
+        let ranked = ranked(&page, &units, Seeds::Windows(&windows), &scores);
         let passages = runs(choose_passages(&[ranked], &bounds(Some(top_k), Some(max_chars))).remove(0));
 
         // The reference compares every pair.
         let mut order: Vec<usize> = (0..windows.len()).collect();
-        order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+        order.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]).then(a.cmp(b)));
         let mut expected: Vec<(usize, usize)> = Vec::new();
         let chars = |run: &(usize, usize)| 11 * (run.1 - run.0) - 1;
         for window in order {

@@ -1,19 +1,18 @@
 //! Candidates: which windows of a page are encoded for a query.
 //!
 //! Words cost next to nothing; vectors cost nearly everything. So every window's cosine is predicted from its words
-//! ([`super::prediction`]). The first round encodes the windows around the units that are best by that, and a small
-//! sample of the others, which corrects the prediction for this page and query. The second round encodes the windows
-//! that would be among the best passages if their cosines were [`DEVIATIONS`] above the corrected prediction. All
-//! others count as predicted. The scale of cosines comes from the same windows for every effort, but for pages that
+//! ([`super::prediction`]). The *likely* windows are encoded first: those around the units that are best by that, and
+//! a small sample of the others, which corrects the prediction for this page and query. Then the *contenders* are: the
+//! windows that would be among the best passages if their cosines were [`DEVIATIONS`] above the corrected prediction.
+//! All others count as predicted. The scale of cosines comes from the same windows for every effort, but for pages that
 //! have a preview only.
 //!
-//! Where several pages compete, most of them say nothing about the query. So the first round begins with a preview of
-//! each page, a few of its windows. If one of the pages seems to answer, those that seem far behind it get no more of
-//! the round.
+//! Where several pages compete, most of them say nothing about the query. So each page begins with a *preview*: a few of
+//! its likely windows. If one of the pages seems to answer, those that seem far behind it get no more of them.
 //!
 //! This is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds and a bound that is likely instead of
 //! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound
-//! wider; on a page without any of the query's words the first round is evenly spread. No page is searched for passages
+//! wider; on a page without any of the query's words the likely windows are evenly spread. No page is searched for passages
 //! below `min_score`, and one of several not for passages whose score would be low and far below the best one's of the
 //! others. The selection depends on the call only, so neither the cache nor concurrent calls change an answer.
 //! `bench/notes/encoding_less.md` has the trials of the constants.
@@ -21,10 +20,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{PageEvidence, QueryEvidence};
+use super::prediction::Prediction;
 use super::probability::logit;
-use super::relevance::Scale;
-use super::selection::{CosineSample, WindowSelection};
+use super::query_match::{SearchedPage, WordMatch};
+use super::ranked_seeds::{PageRanking, QueryRanking};
+use super::relevance::{COSINE, Scale};
+use super::scored_windows::ScoredWindows;
+use super::selection::{CosineSample, Selection, WindowSelection};
 
 /// How many windows of the pages are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -54,62 +56,124 @@ pub(crate) struct CandidateLimits {
     pub(crate) min_logit: f32,
 }
 
-/// Windows selected by prediction: for each passage, and at least.
-const CANDIDATES_PER_PASSAGE: usize = 4;
-const MIN_CANDIDATES: usize = 12;
-/// Text selected by prediction, as a multiple of the budget.
-const CANDIDATES_PER_BUDGET: f64 = 1.5;
-/// Sampled windows of other text, and their number on pages where words match poorly.
+/// Likely windows for each passage that the page may have.
+const LIKELY_PER_PASSAGE: usize = 4;
+/// Text of the likely windows, as a multiple of the budget.
+const LIKELY_PER_BUDGET: f64 = 1.5;
+/// The least number of likely windows.
+const MIN_LIKELY: usize = 12;
+/// Sampled windows of other text.
 const SAMPLE_WINDOWS: usize = 6;
+/// Their number on pages where words match poorly.
 const POOR_SAMPLE_WINDOWS: usize = 12;
 /// Pages of a query from which on each has a preview.
 const PREVIEWED_PAGES: usize = 4;
-/// A preview's windows: selected by prediction, and sampled.
-const PREVIEW_CANDIDATES: usize = 4;
+/// A preview's likely windows.
+const PREVIEW_LIKELY: usize = 4;
+/// A preview's sampled windows.
 const PREVIEW_SAMPLE_WINDOWS: usize = 2;
-/// How far above its prediction the cosine of a window may lie, in standard deviations, and on pages where words match
-/// poorly.
+/// From this score of a passage on, pages far behind it keep their previews.
+const PREVIEW_ANSWERED: f32 = 0.35;
+/// How far above its prediction the cosine of a window that a preview left out may lie, in standard deviations.
+const PREVIEW_DEVIATIONS: f64 = 0.5;
+/// How far above its prediction the cosine of a contender may lie, in standard deviations.
 const DEVIATIONS: f64 = 0.5;
+/// The same on pages where words match poorly.
 const POOR_DEVIATIONS: f64 = 4.0;
+/// The most of these for the logit of a contender that competes with other pages.
+const COMPETING_DEVIATIONS: f64 = 1.5;
+/// The most of these for the logit of a contender that must reach a least score.
+const LEAST_SCORE_DEVIATIONS: f64 = 2.0;
 /// Words match poorly on a page where no unit has this share of the query.
 const POOR_COVERAGE: f32 = 0.3;
 /// Passages to beat if only a budget limits their number.
 const DEFAULT_PASSAGES: usize = 3;
-/// The page is searched further only for passages whose order is at most this far below the best one's.
+/// A contender's order is at most this far below that of the page's best passage.
 const MAX_BEHIND_BEST: f32 = 0.4;
-/// One of several pages is searched further only for passages that may have this score, or whose logit may come at most
-/// this far behind the best one's of all pages.
+/// A contender on one of several pages may have this score, unless its logit comes near the best one's.
 const LEAST_COMPETING: f32 = 0.5;
+/// Logits at most this far behind the best one's of all pages come near it.
 const MAX_BEHIND_BEST_LOGIT: f32 = 2.0;
-/// How far above its prediction a cosine may lie for that, in standard deviations, and for a least score, if not
-/// [`DEVIATIONS`].
-const COMPETING_DEVIATIONS: f64 = 1.5;
-const LEAST_SCORE_DEVIATIONS: f64 = 2.0;
-/// From this score of a passage on, pages far behind it keep their previews.
-const PREVIEW_ANSWERED: f32 = 0.35;
-/// The same for what a preview left out.
-const PREVIEW_DEVIATIONS: f64 = 0.5;
-/// The most windows of a page in the second round with [`Effort::Fast`].
-const FAST_EXTRA_WINDOWS: usize = 64;
+/// The most contenders of a page with [`Effort::Fast`].
+const FAST_CONTENDERS: usize = 64;
 
-/// Whether hardly any word of the query is in any unit of a page.
-fn matches_poorly(evidence: &PageEvidence) -> bool {
-    evidence.best_coverage() < POOR_COVERAGE || !evidence.has_query_terms()
+/// Selects the likely windows of each query's pages. Where several pages compete, only a preview of each;
+/// [`select_after_previews`] selects the rest.
+pub(crate) fn select_likely(predictions: &[Vec<Prediction>], limits: &CandidateLimits) -> Vec<Vec<Selection>> {
+    let select = |pages: &Vec<Prediction>| {
+        let is_preview = pages.len() >= PREVIEWED_PAGES && limits.effort != Effort::Full;
+        pages.iter().map(|page| likely(page, page.deviation, limits, is_preview)).collect()
+    };
+    predictions.iter().map(select).collect()
 }
 
-/// `None` if all windows are encoded, or if words do not count.
-fn sample(evidence: &PageEvidence) -> Option<CosineSample> {
-    let all = evidence.parsed.windows.len();
-    let others = if matches_poorly(evidence) { POOR_SAMPLE_WINDOWS } else { SAMPLE_WINDOWS };
-    if all <= MIN_CANDIDATES + others || evidence.lexical_weight == 0.0 {
-        return None;
-    }
-    let best = predicted_candidates(evidence, MIN_CANDIDATES);
-    let mut unselected: Vec<usize> = (0..all).filter(|window| best.binary_search(window).is_err()).collect();
-    // Strata by prediction estimate cosines better than strata by position. Take the middle of each.
-    unselected.sort_by(|a, b| evidence.predicted[*a].total_cmp(&evidence.predicted[*b]));
-    let others = middles(unselected.len(), others).map(|index| unselected[index]).collect();
-    Some(CosineSample { best, others })
+/// Selects all likely windows of the previewed pages that may answer: of all pages if no page seems to, else of those
+/// whose logit may come near the best one's. `None` if no selection changes.
+pub(crate) fn select_after_previews(
+    rankings: &[QueryRanking],
+    limits: &CandidateLimits,
+) -> Option<Vec<Vec<Selection>>> {
+    select_more(rankings, |_, ranking| {
+        let best = ranking.best_logit();
+        let least = if best < logit(PREVIEW_ANSWERED) { f32::NEG_INFINITY } else { best - MAX_BEHIND_BEST_LOGIT };
+        let select = |page: &PageRanking| {
+            let ScoredWindows { prediction, selection, correction, .. } = &page.scored;
+            if selection.is_preview && highest_logit(page) >= least {
+                likely(prediction, correction.deviation, limits, false)
+            } else {
+                selection.clone()
+            }
+        };
+        ranking.pages.iter().map(select).collect()
+    })
+}
+
+/// Adds the contenders: the windows that could still be among the best. `provisional` has, for each query and page, the
+/// order of the passages that the page would have from the scores so far. `None` if there are no contenders.
+pub(crate) fn select_contenders(
+    rankings: &[QueryRanking],
+    provisional: &[Vec<Vec<f32>>],
+    limits: &CandidateLimits,
+) -> Option<Vec<Vec<Selection>>> {
+    select_more(rankings, |query, ranking| {
+        let pages = || ranking.pages.iter().zip(&provisional[query]);
+        // With `Fast`, a page's windows must also reach the best passages of all pages.
+        let over_all = if limits.effort == Effort::Fast {
+            let with_titles = |(page, orders): (&PageRanking, &Vec<f32>)| {
+                let title = page.title_relevance();
+                orders.iter().map(|order| order + title).collect::<Vec<f32>>()
+            };
+            order_to_beat(pages().flat_map(with_titles).collect(), limits)
+        } else {
+            f32::NEG_INFINITY
+        };
+        let least_logit = least_logit(ranking, limits);
+        let select = |(page, orders): (&PageRanking, &Vec<f32>)| {
+            let selection = page.scored.selection.clone();
+            let WindowSelection::Only(selected) = &selection.windows else { return selection };
+            let order = order_to_beat(orders.clone(), limits).max(over_all - page.title_relevance());
+            let least = Thresholds { order, logit: least_logit };
+            let added = contenders(&page.scored, selected, ranking.scale, least, limits);
+            Selection { windows: WindowSelection::union(selected, &added), ..selection }
+        };
+        pages().map(select).collect()
+    })
+}
+
+/// Selects again on all pages; `None` if no selection changes.
+fn select_more(
+    rankings: &[QueryRanking],
+    select: impl Fn(usize, &QueryRanking) -> Vec<Selection>,
+) -> Option<Vec<Vec<Selection>>> {
+    let selections = rankings.iter().enumerate().map(|(query, ranking)| select(query, ranking));
+    let selections: Vec<Vec<Selection>> = selections.collect();
+    let before = rankings.iter().flat_map(|ranking| &ranking.pages).map(|page| &page.scored.selection);
+    before.ne(selections.iter().flatten()).then_some(selections)
+}
+
+/// Whether hardly any word of the query is in any unit of a page.
+fn matches_poorly(words: &WordMatch) -> bool {
+    words.best_coverage() < POOR_COVERAGE || !words.has_query_terms()
 }
 
 /// The middle indexes of equal parts.
@@ -117,171 +181,163 @@ fn middles(all: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |part| (2 * part + 1) * all / (2 * parts))
 }
 
-/// At most `count` windows around the units that are best by prediction, sorted; evenly spread ones if nothing
-/// predicts.
-fn predicted_candidates(evidence: &PageEvidence, count: usize) -> Vec<usize> {
-    if !evidence.has_query_terms() {
-        return middles(evidence.parsed.windows.len(), count).collect();
+/// The likely windows of a page, or a preview of them, if cosines have this deviation from their prediction. All windows
+/// if they are few, or if words do not count.
+fn likely(page: &Prediction, deviation: f64, limits: &CandidateLimits, is_preview: bool) -> Selection {
+    let all = page.cosines.len();
+    let sampled = if matches_poorly(&page.matched.words) { POOR_SAMPLE_WINDOWS } else { SAMPLE_WINDOWS };
+    if all <= MIN_LIKELY + sampled || page.matched.lexical_weight == 0.0 {
+        return Selection { windows: WindowSelection::All, sample: None, is_preview: false };
     }
-    let mut is_candidate = vec![false; evidence.parsed.windows.len()];
+    let seeds = seeds_by_prediction(page, deviation);
+    let best = windows_of_best(page, seeds.as_deref(), MIN_LIKELY);
+    let others = sample_others(page, &best, sampled);
+    if is_preview {
+        let best = windows_of_best(page, seeds.as_deref(), PREVIEW_LIKELY);
+        let others: Vec<usize> = middles(sampled, PREVIEW_SAMPLE_WINDOWS).map(|index| others[index]).collect();
+        let windows = WindowSelection::union(&best, &others);
+        return Selection { windows, sample: Some(CosineSample { best, others }), is_preview };
+    }
+    let count = likely_count(page, limits);
+    let windows = if limits.effort == Effort::Full || count.saturating_add(sampled) >= all {
+        WindowSelection::All
+    } else {
+        WindowSelection::union(&[best.as_slice(), &others].concat(), &windows_of_best(page, seeds.as_deref(), count))
+    };
+    Selection { windows, sample: Some(CosineSample { best, others }), is_preview }
+}
+
+/// Seeds that may become passages, by descending relevance if cosines are as predicted; ties go to the earlier one.
+/// `None` if nothing predicts.
+fn seeds_by_prediction(page: &Prediction, deviation: f64) -> Option<Vec<usize>> {
+    let Prediction { matched, cosines, .. } = page;
+    if !matched.words.has_query_terms() {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+    let squares = cosines.len() as f64 * deviation.powi(2);
+    let relevance = matched.join(&Scale::with_squares(cosines, squares, COSINE).all(cosines), &[]);
+    let mut seeds: Vec<usize> = matched.seeds().collect();
+    seeds.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]));
+    Some(seeds)
+}
+
+/// At most `count` windows around the first seeds, sorted; evenly spread ones if nothing predicts.
+fn windows_of_best(page: &Prediction, seeds: Option<&[usize]>, count: usize) -> Vec<usize> {
+    let all = page.cosines.len();
+    let Some(seeds) = seeds else { return middles(all, count).collect() };
+    let mut is_selected = vec![false; all];
     let mut remaining = count;
-    for seed in evidence.seeds_by_prediction() {
-        let around = evidence.windows_around(seed);
-        let new = around.clone().filter(|window| !is_candidate[*window]).count();
+    for seed in seeds {
+        let around = page.matched.words.windows_around(*seed);
+        let new = around.clone().filter(|window| !is_selected[*window]).count();
         if new > remaining {
             break;
         }
         remaining -= new;
-        is_candidate[around].fill(true);
+        is_selected[around].fill(true);
     }
-    (0..is_candidate.len()).filter(|window| is_candidate[*window]).collect()
+    (0..all).filter(|window| is_selected[*window]).collect()
 }
 
-/// Selects the windows of the first round: the best by prediction, and the sample. Where several pages compete, only a
-/// preview of each; [`complete_first_round`] selects the rest.
-pub(crate) fn first_round(query: &mut QueryEvidence, limits: &CandidateLimits) {
-    let listed = query.listed().count();
-    for evidence in query.listed_mut() {
-        select_first_round(evidence, limits);
-        if listed >= PREVIEWED_PAGES && limits.effort != Effort::Full {
-            select_preview(evidence);
-        }
-    }
+/// A number of windows that are not among the best. Strata by prediction estimate cosines better than strata by
+/// position; these are the middles.
+fn sample_others(page: &Prediction, best: &[usize], count: usize) -> Vec<usize> {
+    let all = 0..page.cosines.len();
+    let mut others: Vec<usize> = all.filter(|window| best.binary_search(window).is_err()).collect();
+    others.sort_by(|a, b| page.cosines[*a].total_cmp(&page.cosines[*b]));
+    middles(others.len(), count).map(|index| others[index]).collect()
 }
 
-/// Selects the rest of the first round for each page that may answer, from the scores of the previews: for all pages if
-/// no page seems to answer, else for those whose logit may come near the best one's. Returns whether there is any.
-pub(crate) fn complete_first_round(query: &mut QueryEvidence, limits: &CandidateLimits) -> bool {
-    let best = query.best_logit();
-    let least = if best < logit(PREVIEW_ANSWERED) { f32::NEG_INFINITY } else { best - MAX_BEHIND_BEST_LOGIT };
-    let may_answer =
-        |evidence: &&mut PageEvidence| evidence.is_previewed && evidence.highest_logit(PREVIEW_DEVIATIONS) >= least;
-    let mut has_more = false;
-    for evidence in query.pages.iter_mut().filter(may_answer) {
-        select_first_round(evidence, limits);
-        has_more = true;
-    }
-    has_more
-}
-
-fn select_first_round(evidence: &mut PageEvidence, limits: &CandidateLimits) {
-    let all = evidence.parsed.windows.len();
-    let count = candidate_count(evidence, limits);
-    evidence.is_previewed = false;
-    evidence.sample = sample(evidence);
-    evidence.selection = match &evidence.sample {
-        _ if limits.effort == Effort::Full => WindowSelection::All,
-        Some(sample) if count.saturating_add(sample.others.len()) < all => {
-            let sampled = [sample.best.as_slice(), &sample.others].concat();
-            WindowSelection::union(&sampled, &predicted_candidates(evidence, count))
-        }
-        _ => WindowSelection::All,
-    };
-}
-
-/// Selects a part of the first round, unless that is the whole page.
-fn select_preview(evidence: &mut PageEvidence) {
-    let Some(CosineSample { others, .. }) = &evidence.sample else { return };
-    let others = middles(others.len(), PREVIEW_SAMPLE_WINDOWS).map(|index| others[index]).collect();
-    let sample = CosineSample { best: predicted_candidates(evidence, PREVIEW_CANDIDATES), others };
-    evidence.selection = WindowSelection::union(&sample.best, &sample.others);
-    evidence.sample = Some(sample);
-    evidence.is_previewed = true;
-}
-
-/// The number of windows selected by prediction: some for each passage, or enough for the budget.
+/// The number of likely windows: some for each passage, or enough for the budget.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "an estimated number of windows"
 )]
-fn candidate_count(evidence: &PageEvidence, limits: &CandidateLimits) -> usize {
+fn likely_count(page: &Prediction, limits: &CandidateLimits) -> usize {
     let count = if let Some(passages) = limits.passages {
-        passages.saturating_mul(CANDIDATES_PER_PASSAGE)
+        passages.saturating_mul(LIKELY_PER_PASSAGE)
     } else {
-        let parsed = evidence.parsed;
+        let SearchedPage { text, parsed, .. } = page.matched.words.page;
         let chars = (limits.tokens as f64 * f64::from(parsed.characters_per_token)).min(limits.chars as f64);
-        let unit_chars = evidence.page.char_count() as f64 / parsed.units.spans.len().max(1) as f64;
-        (CANDIDATES_PER_BUDGET * chars / unit_chars.max(1.0)) as usize
+        let unit_chars = text.char_count() as f64 / parsed.units.spans.len().max(1) as f64;
+        (LIKELY_PER_BUDGET * chars / unit_chars.max(1.0)) as usize
     };
-    count.max(MIN_CANDIDATES)
+    count.max(MIN_LIKELY)
 }
 
-/// The second round's selection for each page: the windows that could still be among the best. `best` is the order of
-/// each page's best passages after the first round.
-pub(crate) fn second_round(
-    query: &QueryEvidence,
-    best: Vec<Vec<f32>>,
-    limits: &CandidateLimits,
-) -> Vec<WindowSelection> {
-    let scale = query.cosine_scale();
-    // With `Fast`, a page's windows must also reach the best passages of all pages.
-    let over_all = if limits.effort == Effort::Fast {
-        let pages = query.pages.iter().zip(&best);
-        let with_titles = pages.flat_map(|(evidence, best)| best.iter().map(|order| order + evidence.title));
-        to_beat(with_titles.collect(), limits)
-    } else {
-        f32::NEG_INFINITY
-    };
-    let least_logit = least_logit(query, limits);
-    let selections = query.pages.iter().zip(best).map(|(evidence, best)| {
-        let to_beat = to_beat(best, limits).max(over_all - evidence.title);
-        extend_selection(evidence, scale, (to_beat, least_logit), limits)
-    });
-    selections.collect()
-}
-
-/// The logit that a passage must be able to reach.
-fn least_logit(query: &QueryEvidence, limits: &CandidateLimits) -> f32 {
-    if limits.min_logit > f32::NEG_INFINITY || query.listed().count() < 2 {
-        return limits.min_logit;
-    }
-    logit(LEAST_COMPETING).min(query.best_logit() - MAX_BEHIND_BEST_LOGIT)
+/// What a contender must exceed in order, and reach in logit.
+#[derive(Clone, Copy)]
+struct Thresholds {
+    order: f32,
+    logit: f32,
 }
 
 /// The order of the last passage that will be returned, but at most [`MAX_BEHIND_BEST`] below the best one's. Negative
 /// infinity without passages.
-fn to_beat(mut best: Vec<f32>, limits: &CandidateLimits) -> f32 {
+fn order_to_beat(mut orders: Vec<f32>, limits: &CandidateLimits) -> f32 {
     let passages = limits.passages.unwrap_or(DEFAULT_PASSAGES);
-    best.sort_unstable_by(|a, b| b.total_cmp(a));
-    let least = best.first().map_or(f32::NEG_INFINITY, |best| best - MAX_BEHIND_BEST);
-    best.get(passages - 1).copied().unwrap_or(f32::NEG_INFINITY).max(least)
+    orders.sort_unstable_by(|a, b| b.total_cmp(a));
+    let least = orders.first().map_or(f32::NEG_INFINITY, |best| best - MAX_BEHIND_BEST);
+    orders.get(passages - 1).copied().unwrap_or(f32::NEG_INFINITY).max(least)
 }
 
-/// Adds the windows that would exceed `to_beat` in order, and reach the least logit, with a high cosine.
-fn extend_selection(
-    evidence: &PageEvidence,
-    scale: Scale,
-    (to_beat, least_logit): (f32, f32),
-    limits: &CandidateLimits,
-) -> WindowSelection {
-    let WindowSelection::Only(scored) = &evidence.selection else { return WindowSelection::All };
-    if !evidence.is_listed {
-        return evidence.selection.clone();
+/// The logit that a passage must be able to reach.
+fn least_logit(ranking: &QueryRanking, limits: &CandidateLimits) -> f32 {
+    if limits.min_logit > f32::NEG_INFINITY || ranking.pages.len() < 2 {
+        return limits.min_logit;
     }
-    let mut is_selected = vec![false; evidence.parsed.windows.len()];
-    for window in scored {
+    logit(LEAST_COMPETING).min(ranking.best_logit() - MAX_BEHIND_BEST_LOGIT)
+}
+
+/// The windows beyond `selected` that would pass both thresholds with a high cosine.
+fn contenders(
+    page: &ScoredWindows,
+    selected: &[usize],
+    scale: Scale,
+    least: Thresholds,
+    limits: &CandidateLimits,
+) -> Vec<usize> {
+    let matched = &page.prediction.matched;
+    let mut is_selected = vec![false; page.prediction.cosines.len()];
+    for window in selected {
         is_selected[*window] = true;
     }
-    let deviations = if matches_poorly(evidence) { POOR_DEVIATIONS } else { DEVIATIONS };
-    let order_bound = evidence.order_bound(scale, deviations);
+    let deviations = if matches_poorly(&matched.words) { POOR_DEVIATIONS } else { DEVIATIONS };
     let competes = limits.min_logit == f32::NEG_INFINITY;
     let most = if competes { COMPETING_DEVIATIONS } else { LEAST_SCORE_DEVIATIONS };
-    let logit_bound = evidence.logit_bound(deviations.min(most));
+    let cosines = page.above_prediction(deviations);
+    let cosines_for_logit = page.above_prediction(deviations.min(most));
+    let z = scale.all(&cosines);
+    let order_bound = |seed: usize, window: usize| {
+        let logit = matched.words.logit(seed, cosines[window]);
+        matched.order(seed, matched.relevance_of(seed, z[window]), logit, cosines[window])
+    };
     let mut added = Vec::new();
-    for seed in evidence.seeds() {
-        for window in evidence.windows_around(seed) {
-            let bound = order_bound(seed, window);
-            let is_possible = bound > to_beat && logit_bound(seed, window) >= least_logit;
+    for seed in matched.seeds() {
+        for window in matched.words.windows_around(seed) {
+            let order = order_bound(seed, window);
+            let is_possible =
+                order > least.order && matched.words.logit(seed, cosines_for_logit[window]) >= least.logit;
             if is_possible && !std::mem::replace(&mut is_selected[window], true) {
-                added.push((bound, window));
+                added.push((order, window));
             }
         }
     }
     if limits.effort == Effort::Fast {
         added.sort_by(|a, b| b.0.total_cmp(&a.0));
-        added.truncate(FAST_EXTRA_WINDOWS);
+        added.truncate(FAST_CONTENDERS);
     }
-    WindowSelection::union(scored, &added.into_iter().map(|(_, window)| window).collect::<Vec<usize>>())
+    added.into_iter().map(|(_, window)| window).collect()
+}
+
+/// The highest logit of a seed, scored or with a cosine that lies [`PREVIEW_DEVIATIONS`] above its prediction.
+fn highest_logit(page: &PageRanking) -> f32 {
+    let matched = &page.scored.prediction.matched;
+    let cosines = page.scored.above_prediction(PREVIEW_DEVIATIONS);
+    let around = |seed| matched.words.windows_around(seed).map(move |window| (seed, window));
+    let logits = matched.seeds().flat_map(around).map(|(seed, window)| matched.words.logit(seed, cosines[window]));
+    logits.chain(page.best_logit()).fold(f32::NEG_INFINITY, f32::max)
 }

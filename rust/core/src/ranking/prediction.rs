@@ -1,10 +1,11 @@
-//! Prediction: the cosines of windows that are not encoded, from their words.
+//! Prediction: the cosines of a page's windows before any is encoded, from their words.
 //!
 //! Cosines correlate with BM25. The line was fitted on `MiniLM`'s cosines of 888 questions with the windows of their
 //! pages; other models' cosines are brought to its scale ([`CosineScale`]). A page's own level is corrected from a
 //! sample of its windows. `bench/notes/encoding_less.md` has the trial.
 
 use super::probability::CosineScale;
+use super::query_match::PageMatch;
 
 /// The cosine of a window without the query's words, on `MiniLM`'s scale.
 const WITHOUT_WORDS: f32 = 0.18;
@@ -36,9 +37,41 @@ pub(crate) struct Correction {
     pub(crate) deviation: f64,
 }
 
+/// The predicted cosines of a page's windows.
+pub(crate) struct Prediction<'page> {
+    pub(crate) matched: PageMatch<'page>,
+    /// For each window.
+    pub(crate) cosines: Vec<f32>,
+    /// For each window, the mean of static vectors' cosines; empty without such vectors.
+    pub(crate) static_means: Vec<f32>,
+    /// The standard deviation of cosines around these that the first selection assumes.
+    pub(crate) deviation: f64,
+}
+
+impl<'page> Prediction<'page> {
+    /// From words, and from the means of static vectors' cosines if there are any.
+    pub(crate) fn new(matched: PageMatch<'page>, static_means: Vec<f32>) -> Self {
+        let words = &matched.words;
+        let windows = words.page.parsed.windows.len();
+        let cosines = predict(&matched.bm25, &static_means, windows, words.calibration.model);
+        Self { matched, cosines, static_means, deviation: 0.0 }
+    }
+
+    /// The page's index in the call.
+    pub(crate) fn page(&self) -> usize {
+        self.matched.words.page.index
+    }
+
+    /// Of a page on the shortlist: only words predict, as in a call without the other pages.
+    pub(crate) fn of_listed(matched: PageMatch<'page>) -> Self {
+        let deviation = Correction::of(&[], matched.words.calibration.model).deviation;
+        Self { deviation, ..Self::new(matched, Vec::new()) }
+    }
+}
+
 /// The predicted cosine of each of `windows` windows, from z-scores of their BM25, which are empty where words do not
 /// count, and from the means of static vectors' cosines, which are empty without such vectors.
-pub(crate) fn predict(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
+fn predict(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
     let predict = |window: usize| {
         let z = bm25.get(window).copied().unwrap_or(0.0).min(MAX_BM25);
         model.of_minilm(match means.get(window) {

@@ -17,6 +17,25 @@ use crate::encoder::model::Model;
 /// The least score that `min_score="auto"` keeps: 95 % of the first passages that answer have more.
 pub const ANSWERED: f32 = 0.2;
 
+/// A logistic regression of evidence: the weights of a logit, for cosines on `MiniLM`'s scale.
+struct Regression {
+    cosine: f32,
+    coverage: f32,
+    /// Of [`Calibration::foreign`]: an equal cosine means more where all are lower.
+    foreign: f32,
+    constant: f32,
+}
+
+const COSINE_ALONE: Regression = Regression { cosine: 7.3, coverage: 0.0, foreign: 0.0, constant: -4.7 };
+const BOTH: Regression = Regression { cosine: 6.1, coverage: 3.2, foreign: 0.6, constant: -5.4 };
+const WORDS_ALONE: Regression = Regression { cosine: 0.0, coverage: 7.0, foreign: 0.0, constant: -3.6 };
+/// With the mean cosine of static vectors in place of the cosine.
+const STATIC_VECTORS: Regression = Regression { cosine: 5.1, coverage: 7.8, foreign: 0.0, constant: -5.3 };
+
+/// With this number of characters per token, the tokenizer was made for the language. It is foreign with 1.4 fewer.
+const NATIVE_CHARACTERS_PER_TOKEN: f32 = 3.6;
+const FEWER_IF_FOREIGN: f32 = 1.4;
+
 /// Weight of a seed's logit against its relevance in the order of passages. Where it is 0.5, first passages of short
 /// questions are right more often, and those of longer ones as often.
 const ORDER_WEIGHT: f32 = 0.5;
@@ -51,36 +70,41 @@ pub(crate) struct Calibration {
     words: f32,
     /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
     foreign: f32,
-    /// From 0, for queries of enough words, to 1; 0 until [`Self::with_words`].
+    /// From 0, for queries of enough words, to 1.
     few_words: f32,
     pub(crate) model: CosineScale,
 }
 
+impl Regression {
+    fn logit(&self, cosine: f32, coverage: f32, foreign: f32) -> f32 {
+        self.cosine * cosine + self.coverage * coverage + self.foreign * foreign + self.constant
+    }
+}
+
 impl Calibration {
     /// For a page with this number of characters per token, which tells how well the model's tokenizer knows its
-    /// language.
-    pub(crate) fn new(lexical_weight: LexicalWeight, characters_per_token: f32, model: CosineScale) -> Self {
+    /// language, and a query of this number of words that are no stop words.
+    #[expect(clippy::cast_precision_loss, reason = "a number of words")]
+    pub(crate) fn new(
+        lexical_weight: LexicalWeight,
+        characters_per_token: f32,
+        words: usize,
+        model: CosineScale,
+    ) -> Self {
+        let (few, enough) = FEW_WORDS;
         Self {
             words: lexical_weight.share_of_words(characters_per_token),
-            foreign: ((3.6 - characters_per_token) / 1.4).clamp(0.0, 1.0),
-            few_words: 0.0,
+            foreign: ((NATIVE_CHARACTERS_PER_TOKEN - characters_per_token) / FEWER_IF_FOREIGN).clamp(0.0, 1.0),
+            few_words: ((enough - words as f32) / (enough - few)).clamp(0.0, 1.0),
             model,
         }
-    }
-
-    /// For a query of this number of words that are no stop words.
-    #[expect(clippy::cast_precision_loss, reason = "a number of words")]
-    pub(crate) fn with_words(self, words: usize) -> Self {
-        let (few, enough) = FEW_WORDS;
-        Self { few_words: ((enough - words as f32) / (enough - few)).clamp(0.0, 1.0), ..self }
     }
 
     /// The logit of the probability.
     pub(crate) fn logit(self, Evidence { cosine, coverage, lacks_number }: Evidence) -> f32 {
         let cosine = self.model.to_minilm(cosine);
-        let meaning = 7.3 * cosine - 4.7;
-        let both = 6.1 * cosine + 3.2 * coverage + 0.6 * self.foreign - 5.4;
-        let words = 7.0 * coverage - 3.6;
+        let [meaning, both, words] =
+            [COSINE_ALONE, BOTH, WORDS_ALONE].map(|regression| regression.logit(cosine, coverage, self.foreign));
         let logit = if self.words <= 0.5 {
             meaning + 2.0 * self.words * (both - meaning)
         } else {
@@ -92,7 +116,7 @@ impl Calibration {
     /// The logit where cosines are only predicted ([`super::Effort::Instant`]), from the mean cosine of the words
     /// around the seed instead: predictions depend on the other windows of the page.
     pub(crate) fn predicted_logit(self, mean: f32, coverage: f32, lacks_number: bool) -> f32 {
-        let logit = 5.1 * self.model.to_minilm(mean) + 7.8 * coverage - 5.3;
+        let logit = STATIC_VECTORS.logit(self.model.to_minilm(mean), coverage, self.foreign);
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
@@ -195,7 +219,7 @@ mod tests {
     fn meaning_counts_more_in_the_order_of_queries_with_few_words() {
         let order = |words: usize, weight: Option<f64>, cosine: f32| {
             let weight = LexicalWeight::new(weight).expect("a weight");
-            Calibration::new(weight, 4.0, CosineScale::MINILM).with_words(words).order(1.0, 2.0, cosine)
+            Calibration::new(weight, 4.0, words, CosineScale::MINILM).order(1.0, 2.0, cosine)
         };
         let gain = |words, weight| order(words, weight, 0.5) - order(words, weight, 0.25);
         for (words, expected) in [(1, 3.0), (2, 3.0), (3, 1.5), (4, 0.0), (9, 0.0)] {

@@ -113,9 +113,9 @@ pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none:
 }
 
 /// The semantic score of units: the best of the windows around each, joined with its own if units are encoded.
-pub fn semantic(around: &[f32], own: &[f32]) -> Vec<f32> {
+pub fn semantic(around: Vec<f32>, own: &[f32]) -> Vec<f32> {
     if own.is_empty() {
-        return around.to_vec();
+        return around;
     }
     around.iter().zip(own).map(|(around, own)| around + UNIT_COSINE_WEIGHT * (own - around)).collect()
 }
@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn a_unit_scores_as_the_best_window_around_it() {
         assert_eq!(best_around(4, &[0..2, 1..3], &[1.0, 4.0], -1.0), [1.0, 4.0, 4.0, -1.0]);
-        assert_eq!(semantic(&[3.0, 0.0], &[]), [3.0, 0.0]);
-        assert_eq!(semantic(&[3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
+        assert_eq!(semantic(vec![3.0, 0.0], &[]), [3.0, 0.0]);
+        assert_eq!(semantic(vec![3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
         assert_eq!(lexical(&[3.0], &[0.5], &[1.0], &[0.25]), [8.5]);
         assert_eq!(scale_units(&join(&[2.0], &[5.0], 0.5)), [2.5]);
         assert!((heading_credit(0.7, 0.5) - 1.5).abs() < 1e-6);

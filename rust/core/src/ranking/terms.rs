@@ -26,7 +26,7 @@ use crate::text::page::ByteSpan;
 use language_guess::is_stop_word;
 pub(crate) use number_words::{asks_for_number, has_number};
 use scan::scan;
-pub(crate) use spelling::{closest_terms, may_be_misspelled};
+pub(crate) use spelling::correct_spelling;
 
 /// How a term relates to the word that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

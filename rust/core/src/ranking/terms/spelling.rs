@@ -5,17 +5,39 @@ use std::collections::HashMap;
 use strsim::osa_distance;
 
 use super::normalizer::lower;
-use super::{Language, Term, TermRole, scan};
+use super::{Language, PageTerms, QueryTerm, Term, TermRole, scan};
+
+/// Weight of a word of the page that is only close to one of the query.
+const CORRECTED_WEIGHT: f32 = 0.8;
 
 /// Letters of the shortest word that is corrected, and of the shortest one with two errors.
 const MIN_LETTERS: usize = 5;
 const MIN_LETTERS_FOR_TWO: usize = 8;
 
+/// Replaces the terms that the page lacks, and the model's vocabulary too, by the page's closest ones.
+pub(crate) fn correct_spelling(terms: &mut [QueryTerm], page_terms: &PageTerms, text: &str, language: Language) {
+    let missing = page_terms.find(terms).missing();
+    let is_misspelled =
+        |(term, missing): &(&mut QueryTerm, bool)| *missing && term.rarity >= 1.0 && may_be_misspelled(&term.text);
+    let misspelled: Vec<&mut QueryTerm> =
+        terms.iter_mut().zip(missing).filter(is_misspelled).map(|(term, _)| term).collect();
+    if misspelled.is_empty() {
+        return;
+    }
+    let words: Vec<&str> = misspelled.iter().map(|term| term.text.as_str()).collect();
+    let closest = closest_terms(&words, text, language);
+    for (term, closest) in misspelled.into_iter().zip(closest) {
+        if let Some(closest) = closest {
+            (term.term, term.weight) = (closest, CORRECTED_WEIGHT * term.weight);
+        }
+    }
+}
+
 /// For each word the term of the closest word of a text, by letters left out, added, replaced or swapped; `None` if
 /// none is close and has its first letter. Of equally close words, the most frequent.
 ///
 /// Takes time linear in the text, plus a comparison of each word with each distinct word of nearly its length.
-pub(crate) fn closest_terms(words: &[&str], text: &str, language: Language) -> Vec<Option<Term>> {
+fn closest_terms(words: &[&str], text: &str, language: Language) -> Vec<Option<Term>> {
     let lowered = |word: &str| {
         let mut out = String::new();
         lower(word, language, &mut out);
@@ -53,7 +75,7 @@ pub(crate) fn closest_terms(words: &[&str], text: &str, language: Language) -> V
 }
 
 /// Whether a word may be a misspelled one: long enough, and of letters only.
-pub(crate) fn may_be_misspelled(word: &str) -> bool {
+fn may_be_misspelled(word: &str) -> bool {
     word.chars().count() >= MIN_LETTERS && word.chars().all(char::is_alphabetic)
 }
 

@@ -1,0 +1,139 @@
+//! Ranked seeds: the relevance, the order and the likelihood of every seed of a query's pages, from the windows scored
+//! so far.
+//!
+//! Scales span all pages of a query, so that relevance is comparable between its pages.
+
+use super::relevance::{COSINE, Scale};
+use super::scored_windows::ScoredWindows;
+use super::selection::WindowSelection;
+
+/// For each seed of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct RankedSeeds {
+    /// By which passages grow.
+    pub(crate) relevance: Vec<f32>,
+    /// By which the page's passages are ordered.
+    pub(crate) order: Vec<f32>,
+    /// Of the probability that the seed answers the query: no higher than that of a scored seed before it in order.
+    pub(crate) logits: Vec<f32>,
+}
+
+/// A page's seeds, ranked for a query.
+pub(crate) struct PageRanking<'query> {
+    pub(crate) scored: ScoredWindows<'query>,
+    pub(crate) seeds: RankedSeeds,
+    /// Whether any window around each seed has a score.
+    is_scored: Vec<bool>,
+}
+
+/// The rankings of all pages that a query searches.
+pub(crate) struct QueryRanking<'query> {
+    /// Of the pages' cosines.
+    pub(crate) scale: Scale,
+    pub(crate) pages: Vec<PageRanking<'query>>,
+}
+
+impl RankedSeeds {
+    fn new(scored: &ScoredWindows, scale: Scale, unit_scale: Scale, is_scored: &[bool]) -> Self {
+        let (matched, static_means) = (&scored.prediction.matched, &scored.prediction.static_means);
+        let (words, cosines) = (&matched.words, scored.estimates());
+        let relevance = matched.relevance(&scale.all(&cosines), &unit_scale.all(&scored.unit_cosines));
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let mean = Scale::of(cosines.iter(), COSINE).at(0.0) as f32;
+        let mut cosines = words.best_around(&cosines, mean);
+        cosines.iter_mut().zip(&scored.unit_cosines).for_each(|(cosine, own)| *cosine = cosine.max(*own));
+        let exclude = |mut logits: Vec<f32>| {
+            words.excluded_seeds().iter().for_each(|unit| logits[*unit] = f32::NEG_INFINITY);
+            logits
+        };
+        let logit = |(seed, cosine): (usize, &f32)| words.logit(seed, *cosine);
+        let logits = exclude(cosines.iter().enumerate().map(logit).collect());
+        let order = |seed: usize| matched.order(seed, relevance[seed], logits[seed], cosines[seed]);
+        let order: Vec<f32> = (0..logits.len()).map(order).collect();
+        let mut logits = words.predicted_logits(static_means).map_or(logits, exclude);
+        let mut seeds: Vec<usize> = (0..logits.len()).collect();
+        seeds.sort_by(|a, b| order[*b].total_cmp(&order[*a]));
+        // No seed is likelier than a better one, if that has a score.
+        let mut least = f32::INFINITY;
+        for seed in seeds {
+            logits[seed] = logits[seed].min(least);
+            if is_scored[seed] {
+                least = logits[seed];
+            }
+        }
+        Self { relevance, order, logits }
+    }
+
+    /// The best values of each seed over the queries that share an answer.
+    pub(crate) fn best_of(&self, other: &Self) -> Self {
+        let best = |one: &[f32], other: &[f32]| one.iter().zip(other).map(|(one, other)| one.max(*other)).collect();
+        Self {
+            relevance: best(&self.relevance, &other.relevance),
+            order: best(&self.order, &other.order),
+            logits: best(&self.logits, &other.logits),
+        }
+    }
+}
+
+impl<'query> PageRanking<'query> {
+    fn new(scored: ScoredWindows<'query>, scale: Scale, unit_scale: Scale) -> Self {
+        let is_scored = scored.scored_seeds();
+        let seeds = RankedSeeds::new(&scored, scale, unit_scale, &is_scored);
+        Self { scored, seeds, is_scored }
+    }
+
+    /// The page's index in the call.
+    pub(crate) fn page(&self) -> usize {
+        self.scored.prediction.page()
+    }
+
+    pub(crate) fn title_relevance(&self) -> f32 {
+        self.scored.prediction.matched.words.page.title_relevance
+    }
+
+    /// The seeds without those that no scored window contains.
+    pub(crate) fn scored_seeds(&self) -> RankedSeeds {
+        let scored = |values: &[f32]| -> Vec<f32> {
+            let both = values.iter().zip(&self.is_scored);
+            both.map(|(value, is_scored)| if *is_scored { *value } else { f32::NEG_INFINITY }).collect()
+        };
+        let RankedSeeds { relevance, order, logits } = &self.seeds;
+        RankedSeeds { relevance: scored(relevance), order: scored(order), logits: scored(logits) }
+    }
+
+    /// The logit of the likeliest scored seed.
+    pub(crate) fn best_logit(&self) -> Option<f32> {
+        let scored = self.seeds.logits.iter().zip(&self.is_scored).filter(|(_, is_scored)| **is_scored);
+        scored.map(|(logit, _)| *logit).reduce(f32::max)
+    }
+}
+
+/// Ranks the seeds of each query's pages.
+pub(crate) fn rank(scored: Vec<Vec<ScoredWindows<'_>>>) -> Vec<QueryRanking<'_>> {
+    scored.into_iter().map(QueryRanking::new).collect()
+}
+
+impl<'query> QueryRanking<'query> {
+    fn new(pages: Vec<ScoredWindows<'query>>) -> Self {
+        let (mut cosines, mut squares) = (Vec::new(), 0.0);
+        for scored in &pages {
+            let (estimates, predicted_squares) = scored.estimates_for_scale();
+            squares += predicted_squares;
+            cosines.extend(estimates);
+        }
+        let scale = Scale::with_squares(&cosines, squares, COSINE);
+        let unit_scale = Scale::of(pages.iter().flat_map(|scored| &scored.unit_cosines), COSINE);
+        let pages = pages.into_iter().map(|scored| PageRanking::new(scored, scale, unit_scale));
+        Self { scale, pages: pages.collect() }
+    }
+
+    /// Whether any page is not encoded whole.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.pages.iter().any(|page| page.scored.selection.windows != WindowSelection::All)
+    }
+
+    /// The logit of the likeliest scored seed; negative infinity without one.
+    pub(crate) fn best_logit(&self) -> f32 {
+        self.pages.iter().filter_map(PageRanking::best_logit).fold(f32::NEG_INFINITY, f32::max)
+    }
+}
