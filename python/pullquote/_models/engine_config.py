@@ -15,7 +15,6 @@ import numpy as np
 
 from pullquote import _native
 from pullquote._models.choice import find_model, load_encoder
-from pullquote._models.convert import with_safetensors
 from pullquote._models.hub import HubOptions, is_snapshot, repair
 from pullquote._models.python_encoder import (
     TEXT_MODEL,
@@ -117,6 +116,8 @@ class EngineConfig:
             raise InvalidArgumentError(message)
 
     def _load_model(self, *, normalizes: bool) -> tuple[EngineConfig, str]:
+        from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - it imports json, zipfile and hashes: 5 ms
+
         found, name = self._find_model()
         directory = with_safetensors(found)
         devices = [self.devices] if isinstance(self.devices, str) else list(self.devices)

@@ -5,7 +5,6 @@ docs/model_names.md lists the variables.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -17,14 +16,12 @@ __all__ = [
     "DEFAULT_REVISION",
     "MODULES",
     "HubOptions",
-    "RemoteFile",
     "cache_directory",
     "expand",
     "folder_name",
     "home_directory",
     "hub_name",
     "is_commit",
-    "is_intact",
     "is_snapshot",
     "is_true",
     "offline",
@@ -60,15 +57,6 @@ class HubOptions:
         if self.revision is not None and not re.fullmatch(r"(?!.*\.\.)[^\s/\\][^\s\\]*", self.revision):
             message = f"revision must be a branch, a tag or a commit, not {self.revision!r}"
             raise InvalidArgumentError(message)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of a repository. `etag` is its SHA-256, or for small files git's SHA-1, in hexadecimal digits."""
-
-    path: str
-    size: int
-    etag: str
 
 
 def hub_name(model: str) -> str | None:
@@ -112,23 +100,6 @@ def is_true(variable: str) -> bool:
 def is_snapshot(directory: Path) -> bool:
     """Whether this is the directory of a commit in a cache."""
     return is_commit(directory.name) and directory.parent.name == "snapshots"
-
-
-def is_intact(path: Path, file: RemoteFile) -> bool:
-    """Whether a file is there with the size and hash that the hub announced."""
-    try:
-        if path.stat().st_size != file.size:
-            return False
-        with path.open("rb") as content:
-            if len(file.etag) == 64:
-                return hashlib.file_digest(content, "sha256").hexdigest() == file.etag
-            # git's hash of a file begins with its kind and size.
-            digest = hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
-            while chunk := content.read(1 << 20):
-                digest.update(chunk)
-            return digest.hexdigest() == file.etag
-    except OSError:
-        return False
 
 
 def offline(options: HubOptions) -> str | None:

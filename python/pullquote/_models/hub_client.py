@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 from pullquote import _native
-from pullquote._models.hub import RemoteFile, folder_name, is_commit, is_intact, is_true
+from pullquote._models.hub import folder_name, is_commit, is_true
+from pullquote._models.hub_files import RemoteFile, is_intact
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import BadAnswerError, InvalidArgumentError
 

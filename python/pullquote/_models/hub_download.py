@@ -21,16 +21,15 @@ from pullquote._models.hub import (
     DEFAULT_REVISION,
     MODULES,
     HubOptions,
-    RemoteFile,
     cache_directory,
     expand,
     home_directory,
     is_commit,
-    is_intact,
     is_true,
     offline,
     snapshot_directory,
 )
+from pullquote._models.hub_files import RemoteFile, is_intact
 from pullquote.errors import (
     BadAnswerError,
     ModelNotFoundError,
