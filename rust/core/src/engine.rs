@@ -4,7 +4,7 @@
 //! candidate windows and submits them to the scheduler in jobs (see `comparison`). Once the vectors are back, it
 //! chooses passages. A score depends on all pages of a call, so every page is indexed before any is ranked.
 
-// What is asked.
+// The request.
 pub mod option_values;
 pub mod options;
 mod request;
