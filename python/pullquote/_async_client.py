@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote._engine.event_loop import EventLoopCalls
 from pullquote._engine.highlighter import Highlighter
-from pullquote._native import Document
+from pullquote._native import ClientCall, Document
 from pullquote._request.options import Options, Pages
 from pullquote._request.signatures import signed_as
 from pullquote._results.highlights import Highlights
@@ -34,6 +34,8 @@ from pullquote.client import (
 
 __all__ = ["AsyncClient"]
 
+_Value = TypeVar("_Value")
+
 
 class AsyncClient(BaseClient):
     """The calls of a `Client`, awaitable; takes the same arguments.
@@ -46,6 +48,10 @@ class AsyncClient(BaseClient):
         """Check the settings; the first call starts threads and connects."""
         super().__init__(url, **settings)
         self._calls = EventLoopCalls()
+
+    async def _run(self, call: ClientCall[_Value]) -> _Value:
+        value: _Value = await self._calls.run(lambda reply_to, _: call.start(reply_to))
+        return value
 
     @signed_as(Highlighter.highlights)
     async def highlights(
@@ -69,7 +75,7 @@ class AsyncClient(BaseClient):
             "embedding_dtype": embedding_dtype,
         }
         call = HighlightsCall(query, texts, server_options, options)
-        return call.result(await self._calls.run(lambda to, _: self._native.highlights(call.request, to)))
+        return call.result(await self._run(self._native.highlights(call.request)))
 
     @overload
     async def embed(
@@ -93,18 +99,14 @@ class AsyncClient(BaseClient):
     ) -> NDArray[Any]:
         """Turn texts into vectors: see `Client.embed`."""
         call = EmbedCall(texts, embedding_dtype, options)
-        embeddings = await self._calls.run(
-            lambda to, _: self._native.embed(call.texts, call.is_query, call.options, to)
-        )
-        return call.result(embeddings)
+        return call.result(await self._run(self._native.embed(call.texts, call.is_query, call.options)))
 
     async def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
     ) -> list[RerankResult]:
         """Sort texts by similarity to a query: see `Client.rerank`."""
         texts = check_rerank(texts, top_n)
-        options = {"timeout": timeout}
-        ranks = await self._calls.run(lambda to, _: self._native.rerank(query, texts, top_n, options, to))
+        ranks = await self._run(self._native.rerank(query, texts, top_n, {"timeout": timeout}))
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
     async def put_document(
@@ -116,11 +118,7 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
     ) -> str:
         """Store a document under an id: see `Client.put_document`."""
-        options = {"timeout": timeout}
-        text_hash: str = await self._calls.run(
-            lambda to, _: self._native.put_document(document_id, text, title, options, to)
-        )
-        return text_hash
+        return await self._run(self._native.put_document(document_id, text, title, {"timeout": timeout}))
 
     async def put_documents(
         self,
@@ -132,26 +130,19 @@ class AsyncClient(BaseClient):
     ) -> PutDocuments:
         """Store many documents in one transaction: see `Client.put_documents`."""
         names, pages, listed = check_documents(texts, ids, titles)
-        options = {"timeout": timeout}
-        put: PutDocuments = await self._calls.run(
-            lambda to, _: self._native.put_documents(names, pages, listed, options, to)
-        )
-        return put
+        return await self._run(self._native.put_documents(names, pages, listed, {"timeout": timeout}))
 
     async def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document: see `Client.get_document`."""
-        options = {"timeout": timeout}
-        document: Document = await self._calls.run(lambda to, _: self._native.get_document(document_id, options, to))
-        return document
+        return await self._run(self._native.get_document(document_id, {"timeout": timeout}))
 
     async def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document: see `Client.delete_document`."""
-        options = {"timeout": timeout}
-        await self._calls.run(lambda to, _: self._native.delete_document(document_id, options, to))
+        await self._run(self._native.delete_document(document_id, {"timeout": timeout}))
 
     async def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
         """Check that each server can encode: see `Client.health`."""
-        return dict(await self._calls.run(lambda to, _: self._native.health({"timeout": timeout}, to)))
+        return dict(await self._run(self._native.health({"timeout": timeout})))
 
     async def close(self) -> None:
         """Close all connections; calls in flight and later ones raise `ClosedError`. May be called twice."""

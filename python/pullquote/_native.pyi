@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NoReturn, final, overload
+from typing import Any, Generic, Literal, NoReturn, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ __all__ = [
     "CacheState",
     "CachedModel",
     "Client",
+    "ClientCall",
     "Completion",
     "CompletionQueue",
     "CpuEncoder",
@@ -94,6 +95,7 @@ def error_table() -> list[dict[str, Any]]: ...
 
 # The queue in which a call completes, and its number there.
 _ReplyTo = tuple[CompletionQueue, int]
+_Value = TypeVar("_Value")
 
 @final
 class Batch:
@@ -163,61 +165,26 @@ class CacheState:
 @final
 class Client:
     def __new__(cls, settings: str) -> Client: ...
-    @overload
-    def embed(self, texts: list[str], is_query: bool, options: dict[str, Any], reply_to: None) -> Embeddings: ...
-    @overload
-    def embed(self, texts: list[str], is_query: bool, options: dict[str, Any], reply_to: _ReplyTo) -> PendingCall: ...
-    @overload
-    def highlights(self, request: Request, reply_to: None) -> HighlightColumns: ...
-    @overload
-    def highlights(self, request: Request, reply_to: _ReplyTo) -> PendingCall: ...
-    @overload
+    def embed(self, texts: list[str], is_query: bool, options: dict[str, Any]) -> ClientCall[Embeddings]: ...
+    def highlights(self, request: Request) -> ClientCall[HighlightColumns]: ...
     def rerank(
-        self, query: str, texts: list[str], top_n: int | None, options: dict[str, Any], reply_to: None
-    ) -> list[Rank]: ...
-    @overload
-    def rerank(
-        self, query: str, texts: list[str], top_n: int | None, options: dict[str, Any], reply_to: _ReplyTo
-    ) -> PendingCall: ...
-    @overload
+        self, query: str, texts: list[str], top_n: int | None, options: dict[str, Any]
+    ) -> ClientCall[list[Rank]]: ...
     def put_document(
-        self, document_id: str, text: str, title: str | None, options: dict[str, Any], reply_to: None
-    ) -> str: ...
-    @overload
-    def put_document(
-        self, document_id: str, text: str, title: str | None, options: dict[str, Any], reply_to: _ReplyTo
-    ) -> PendingCall: ...
-    @overload
+        self, document_id: str, text: str, title: str | None, options: dict[str, Any]
+    ) -> ClientCall[str]: ...
     def put_documents(
-        self,
-        ids: list[str],
-        texts: list[str],
-        titles: list[str | None] | None,
-        options: dict[str, Any],
-        reply_to: None,
-    ) -> PutDocuments: ...
-    @overload
-    def put_documents(
-        self,
-        ids: list[str],
-        texts: list[str],
-        titles: list[str | None] | None,
-        options: dict[str, Any],
-        reply_to: _ReplyTo,
-    ) -> PendingCall: ...
-    @overload
-    def get_document(self, document_id: str, options: dict[str, Any], reply_to: None) -> Document: ...
-    @overload
-    def get_document(self, document_id: str, options: dict[str, Any], reply_to: _ReplyTo) -> PendingCall: ...
-    @overload
-    def delete_document(self, document_id: str, options: dict[str, Any], reply_to: None) -> None: ...
-    @overload
-    def delete_document(self, document_id: str, options: dict[str, Any], reply_to: _ReplyTo) -> PendingCall: ...
-    @overload
-    def health(self, options: dict[str, Any], reply_to: None) -> list[tuple[str, str | None]]: ...
-    @overload
-    def health(self, options: dict[str, Any], reply_to: _ReplyTo) -> PendingCall: ...
+        self, ids: list[str], texts: list[str], titles: list[str | None] | None, options: dict[str, Any]
+    ) -> ClientCall[PutDocuments]: ...
+    def get_document(self, document_id: str, options: dict[str, Any]) -> ClientCall[Document]: ...
+    def delete_document(self, document_id: str, options: dict[str, Any]) -> ClientCall[None]: ...
+    def health(self, options: dict[str, Any]) -> ClientCall[list[tuple[str, str | None]]]: ...
     def close(self) -> None: ...
+
+@final
+class ClientCall(Generic[_Value]):
+    def wait(self) -> _Value: ...
+    def start(self, reply_to: _ReplyTo) -> PendingCall: ...
 
 @final
 class Completion:

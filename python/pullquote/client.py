@@ -350,7 +350,7 @@ class Client(BaseClient):
             "embedding_dtype": embedding_dtype,
         }
         call = HighlightsCall(query, texts, server_options, options)
-        return call.result(self._native.highlights(call.request, None))
+        return call.result(self._native.highlights(call.request).wait())
 
     @overload
     def embed(
@@ -386,14 +386,14 @@ class Client(BaseClient):
         - ``"binary"``: uint8 ``[n, ceil(dimension / 8)]``, one bit for each value, 1 if it is above 0, as in `numpy.packbits`
         """
         call = EmbedCall(texts, embedding_dtype, options)
-        return call.result(self._native.embed(call.texts, call.is_query, call.options, None))
+        return call.result(self._native.embed(call.texts, call.is_query, call.options).wait())
 
     def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
     ) -> list[RerankResult]:
         """Sort texts by similarity to a query, best first; return at most `top_n`."""
         texts = check_rerank(texts, top_n)
-        ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}, None)
+        ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}).wait()
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
     def put_document(
@@ -408,7 +408,7 @@ class Client(BaseClient):
 
         Raises `StoreFullError` if the server has no room.
         """
-        return self._native.put_document(document_id, text, title, {"timeout": timeout}, None)
+        return self._native.put_document(document_id, text, title, {"timeout": timeout}).wait()
 
     def put_documents(
         self,
@@ -430,19 +430,19 @@ class Client(BaseClient):
         PutDocuments(created=2, replaced=0)
         """
         names, pages, listed = check_documents(texts, ids, titles)
-        return self._native.put_documents(names, pages, listed, {"timeout": timeout}, None)
+        return self._native.put_documents(names, pages, listed, {"timeout": timeout}).wait()
 
     def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document. Raises `NotFoundError` if there is none."""
-        return self._native.get_document(document_id, {"timeout": timeout}, None)
+        return self._native.get_document(document_id, {"timeout": timeout}).wait()
 
     def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document. Raises `NotFoundError` if there is none."""
-        self._native.delete_document(document_id, {"timeout": timeout}, None)
+        self._native.delete_document(document_id, {"timeout": timeout}).wait()
 
     def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
         """Ask each server, once, whether it can encode. Returns `None` or the reason for each URL."""
-        return dict(self._native.health({"timeout": timeout}, None))
+        return dict(self._native.health({"timeout": timeout}).wait())
 
     def close(self) -> None:
         """Close all connections; calls in flight and later ones raise `ClosedError`. May be called twice."""

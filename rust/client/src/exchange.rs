@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Response};
@@ -188,15 +187,6 @@ impl ClientState {
         }
         let body = answer.read_all(MAX_ERROR_BODY).await.unwrap_or_default();
         Err((RequestError::of_status(&endpoint.name, status, answer.response.headers(), &body), Some(index)))
-    }
-
-    /// Requests each server's health once, without retries; `None` where it is healthy.
-    pub(crate) async fn health(&self, call: CallOptions) -> Vec<(String, Option<String>)> {
-        let checks = self.endpoints.iter().map(|endpoint| async move {
-            let unhealthy = self.check_health(endpoint, call).await.err();
-            (endpoint.name.clone(), unhealthy.map(|error| error.message().to_owned()))
-        });
-        join_all(checks).await
     }
 
     pub(crate) async fn check_health(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {

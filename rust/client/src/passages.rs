@@ -3,6 +3,8 @@
 //! All pages of a call are one request, because they share budgets, and the scale of their relevance.
 //! [`crate::columns`] reads the answer.
 
+use std::sync::Arc;
+
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::{self, options::Options};
 use pullquote_core::error::Result;
@@ -11,8 +13,9 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
 use crate::call_options::CallOptions;
+use crate::client::Client;
 use crate::columns::{Columns, ExpectedAnswer, read_answers};
-use crate::exchange::{ClientState, Request, compute};
+use crate::exchange::{Request, compute};
 use crate::forms::{FORM, File, Part, read_form, write_form};
 use crate::raw::{EmbeddingHeaders, bad};
 use crate::settings::invalid;
@@ -120,56 +123,66 @@ impl<T: Text> HighlightsRequest<T> {
     }
 }
 
-pub(crate) async fn highlights<T: Text>(
-    shared: &ClientState,
-    request: HighlightsRequest<T>,
-    call: CallOptions,
-) -> Result<HighlightsAnswer> {
-    // The checks of the engine, before a request is sent.
-    request.options.question()?;
-    request.texts.check()?;
-    let HighlightsRequest { texts, files, options, returns, .. } = &request;
-    let sent = (0..texts.pages.len()).map(|page| request.text(page));
-    let size = sent.clone().flatten().map(str::len).sum::<usize>()
-        + files.iter().map(|file| file.content.len()).sum::<usize>();
-    let mut post = compute(size, || {
-        let json = request.json()?;
-        if files.is_empty() {
-            return Ok(Request::post("/highlights", json.into()));
+impl Client {
+    /// The passages of pages that answer queries.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn highlights<T: Text>(
+        &self,
+        request: HighlightsRequest<T>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<HighlightsAnswer>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            // The checks of the engine, before a request is sent.
+            request.options.question()?;
+            request.texts.check()?;
+            let HighlightsRequest { texts, files, options, returns, .. } = &request;
+            let sent = (0..texts.pages.len()).map(|page| request.text(page));
+            let size = sent.clone().flatten().map(str::len).sum::<usize>()
+                + files.iter().map(|file| file.content.len()).sum::<usize>();
+            let mut post = compute(size, || {
+                let json = request.json()?;
+                if files.is_empty() {
+                    return Ok(Request::post("/highlights", json.into()));
+                }
+                let (form, content_type) = write_form(&json, files, request.password.as_deref());
+                Ok(Request { content_type: content_type.into(), ..Request::post("/highlights", form) })
+            })?;
+            if returns.vectors.is_some() {
+                post.accept = FORM;
+            }
+            let answer = shared.fetch(&post, call).await?;
+            let read = |body: &[u8]| {
+                let lengths = sent.clone().map(|text| text.map(|text| text.chars().count())).collect();
+                let (pairing, queries) = (texts.pairing, texts.queries.len());
+                let (explain, returns_texts) = (options.explain, returns.texts);
+                read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
+            };
+            let Some(dtype) = returns.vectors else {
+                let columns =
+                    compute(size + answer.body.len(), || read(&answer.body)).map_err(|error| answer.error(&error))?;
+                return Ok(HighlightsAnswer { columns, vectors: None });
+            };
+            let form = read_form(answer.headers.get(CONTENT_TYPE), answer.body.clone()).await;
+            let form = form.map_err(|error| answer.error(&error))?;
+            let parsed = compute(size + answer.body.len(), || {
+                let columns = read(&form.highlights)?;
+                let vectors = [(&form.vectors, columns.answers.scores.len()), (&form.queries, texts.queries.len())];
+                let [of_passages, of_queries] = vectors.map(|(part, rows)| read_vectors(part, rows, dtype));
+                let (of_passages, of_queries) = (of_passages?, of_queries?);
+                if of_passages.dimension != of_queries.dimension {
+                    return Err(bad(format!(
+                        "its passages have vectors of {} values, its queries of {}",
+                        of_passages.dimension, of_queries.dimension
+                    )));
+                }
+                Ok(HighlightsAnswer { columns, vectors: Some([of_passages, of_queries]) })
+            });
+            parsed.map_err(|error| answer.error(&error))
         }
-        let (form, content_type) = write_form(&json, files, request.password.as_deref());
-        Ok(Request { content_type: content_type.into(), ..Request::post("/highlights", form) })
-    })?;
-    if returns.vectors.is_some() {
-        post.accept = FORM;
     }
-    let answer = shared.fetch(&post, call).await?;
-    let read = |body: &[u8]| {
-        let lengths = sent.clone().map(|text| text.map(|text| text.chars().count())).collect();
-        let (pairing, queries) = (texts.pairing, texts.queries.len());
-        let (explain, returns_texts) = (options.explain, returns.texts);
-        read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
-    };
-    let Some(dtype) = returns.vectors else {
-        let columns = compute(size + answer.body.len(), || read(&answer.body)).map_err(|error| answer.error(&error))?;
-        return Ok(HighlightsAnswer { columns, vectors: None });
-    };
-    let form = read_form(answer.headers.get(CONTENT_TYPE), answer.body.clone()).await;
-    let form = form.map_err(|error| answer.error(&error))?;
-    let parsed = compute(size + answer.body.len(), || {
-        let columns = read(&form.highlights)?;
-        let vectors = [(&form.vectors, columns.answers.scores.len()), (&form.queries, texts.queries.len())];
-        let [of_passages, of_queries] = vectors.map(|(part, rows)| read_vectors(part, rows, dtype));
-        let (of_passages, of_queries) = (of_passages?, of_queries?);
-        if of_passages.dimension != of_queries.dimension {
-            return Err(bad(format!(
-                "its passages have vectors of {} values, its queries of {}",
-                of_passages.dimension, of_queries.dimension
-            )));
-        }
-        Ok(HighlightsAnswer { columns, vectors: Some([of_passages, of_queries]) })
-    });
-    parsed.map_err(|error| answer.error(&error))
 }
 
 /// The vectors of a part, which must have this number of rows.

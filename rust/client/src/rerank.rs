@@ -1,10 +1,13 @@
 //! Reranking: the scores of texts for a query.
 
+use std::sync::Arc;
+
 use pullquote_core::error::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::call_options::CallOptions;
-use crate::exchange::{ClientState, Request, compute, json_body};
+use crate::client::Client;
+use crate::exchange::{Request, compute, json_body};
 use crate::raw::bad;
 use crate::vectors::Text;
 
@@ -16,26 +19,36 @@ pub struct RerankResult {
     pub score: f32,
 }
 
-pub(crate) async fn rerank<T: Text>(
-    shared: &ClientState,
-    query: &str,
-    texts: &[T],
-    top_n: Option<usize>,
-    call: CallOptions,
-) -> Result<Vec<RerankResult>> {
-    #[derive(Serialize)]
-    struct RerankBody<'call> {
-        query: &'call str,
-        texts: Vec<&'call str>,
+impl Client {
+    /// Texts ranked by their relevance to a query, the best first.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn rerank<T: Text>(
+        &self,
+        query: T,
+        texts: Vec<T>,
+        top_n: Option<usize>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<Vec<RerankResult>>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            #[derive(Serialize)]
+            struct RerankBody<'call> {
+                query: &'call str,
+                texts: Vec<&'call str>,
+            }
+            let size = texts.iter().map(|text| text.as_ref().len()).sum();
+            let body =
+                || json_body(&RerankBody { query: query.as_ref(), texts: texts.iter().map(AsRef::as_ref).collect() });
+            let answer = shared.fetch(&Request::post("/rerank", compute(size, body)?), call).await?;
+            let ranks: Vec<RerankResult> = answer.read_json()?;
+            let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.error(&error))?;
+            ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
+            ranks.truncate(top_n.unwrap_or(usize::MAX));
+            Ok(ranks)
+        }
     }
-    let size = texts.iter().map(|text| text.as_ref().len()).sum();
-    let body = || json_body(&RerankBody { query, texts: texts.iter().map(AsRef::as_ref).collect() });
-    let answer = shared.fetch(&Request::post("/rerank", compute(size, body)?), call).await?;
-    let ranks: Vec<RerankResult> = answer.read_json()?;
-    let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.error(&error))?;
-    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
-    ranks.truncate(top_n.unwrap_or(usize::MAX));
-    Ok(ranks)
 }
 
 /// Checks that each text is ranked once.

@@ -1,12 +1,15 @@
 //! Documents that servers store.
 
+use std::sync::Arc;
+
 use pullquote_core::error::Result;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
 
 use crate::call_options::CallOptions;
-use crate::exchange::{ClientState, Request, compute, json_body};
+use crate::client::Client;
+use crate::exchange::{Request, compute, json_body};
 use crate::raw::bad;
 use crate::settings::invalid;
 use crate::vectors::Text;
@@ -29,63 +32,101 @@ pub struct PutDocuments {
     pub replaced: usize,
 }
 
-pub(crate) async fn put_document(
-    shared: &ClientState,
-    id: &str,
-    text: &str,
-    title: Option<&str>,
-    call: CallOptions,
-) -> Result<String> {
-    #[derive(Serialize)]
-    struct DocumentBody<'call> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        title: Option<&'call str>,
-        text: &'call str,
+impl Client {
+    /// Stores a document under an id. Returns the hash of its text.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn put_document<T: Text>(
+        &self,
+        id: T,
+        text: T,
+        title: Option<T>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<String>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            #[derive(Serialize)]
+            struct DocumentBody<'call> {
+                #[serde(skip_serializing_if = "Option::is_none")]
+                title: Option<&'call str>,
+                text: &'call str,
+            }
+            let (title, text) = (title.as_ref().map(AsRef::as_ref), text.as_ref());
+            let body = compute(text.len(), || json_body(&DocumentBody { title, text }))?;
+            let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id.as_ref())?) };
+            shared.fetch(&request, call).await?.read_json::<StoredDocument>().map(|stored| stored.text_hash)
+        }
     }
-    let body = compute(text.len(), || json_body(&DocumentBody { title, text }))?;
-    let request = Request { body: Some(body), ..Request::of(Method::PUT, path(id)?) };
-    shared.fetch(&request, call).await?.read_json::<StoredDocument>().map(|stored| stored.text_hash)
-}
 
-pub(crate) async fn put_documents<T: Text>(
-    shared: &ClientState,
-    documents: &[(T, T, Option<T>)],
-    call: CallOptions,
-) -> Result<PutDocuments> {
-    #[derive(Serialize)]
-    struct NamedDocument<'call> {
-        id: &'call str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        title: Option<&'call str>,
-        text: &'call str,
+    /// Stores documents in one transaction: for each its id, text and title.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn put_documents<T: Text>(
+        &self,
+        documents: Vec<(T, T, Option<T>)>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<PutDocuments>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            #[derive(Serialize)]
+            struct NamedDocument<'call> {
+                id: &'call str,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                title: Option<&'call str>,
+                text: &'call str,
+            }
+            #[derive(Serialize)]
+            struct DocumentsBody<'call> {
+                documents: Vec<NamedDocument<'call>>,
+            }
+            let size = documents.iter().map(|(_, text, _)| text.as_ref().len()).sum();
+            let named = documents.iter().map(|(id, text, title)| NamedDocument {
+                id: id.as_ref(),
+                title: title.as_ref().map(AsRef::as_ref),
+                text: text.as_ref(),
+            });
+            let body = compute(size, || json_body(&DocumentsBody { documents: named.collect() }))?;
+            let answer = shared.fetch(&Request::post("/documents", body), call).await?;
+            let put: PutDocuments = answer.read_json()?;
+            let (stored, sent) = (put.created.checked_add(put.replaced), documents.len());
+            if stored == Some(sent) {
+                return Ok(put);
+            }
+            Err(answer
+                .error(&bad(format!("{} created and {} replaced are not {sent} documents", put.created, put.replaced))))
+        }
     }
-    #[derive(Serialize)]
-    struct DocumentsBody<'call> {
-        documents: Vec<NamedDocument<'call>>,
-    }
-    let size = documents.iter().map(|(_, text, _)| text.as_ref().len()).sum();
-    let named = documents.iter().map(|(id, text, title)| NamedDocument {
-        id: id.as_ref(),
-        title: title.as_ref().map(AsRef::as_ref),
-        text: text.as_ref(),
-    });
-    let body = compute(size, || json_body(&DocumentsBody { documents: named.collect() }))?;
-    let answer = shared.fetch(&Request::post("/documents", body), call).await?;
-    let put: PutDocuments = answer.read_json()?;
-    let (stored, sent) = (put.created.checked_add(put.replaced), documents.len());
-    if stored == Some(sent) {
-        return Ok(put);
-    }
-    Err(answer.error(&bad(format!("{} created and {} replaced are not {sent} documents", put.created, put.replaced))))
-}
 
-pub(crate) async fn get_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<StoredDocument> {
-    let answer = shared.fetch(&Request::of(Method::GET, path(id)?), call).await?;
-    compute(answer.body.len(), || answer.read_json())
-}
+    /// The document stored under an id.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn get_document<T: Text>(
+        &self,
+        id: T,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<StoredDocument>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let answer = shared.fetch(&Request::of(Method::GET, path(id.as_ref())?), call).await?;
+            compute(answer.body.len(), || answer.read_json())
+        }
+    }
 
-pub(crate) async fn delete_document(shared: &ClientState, id: &str, call: CallOptions) -> Result<()> {
-    shared.fetch(&Request::of(Method::DELETE, path(id)?), call).await.map(drop)
+    /// Deletes the document stored under an id.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn delete_document<T: Text>(
+        &self,
+        id: T,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<()>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move { shared.fetch(&Request::of(Method::DELETE, path(id.as_ref())?), call).await.map(drop) }
+    }
 }
 
 /// The path of a document, with any id as one segment.

@@ -21,6 +21,7 @@ use pullquote_core::tokens::Role;
 use serde::{Serialize, Serializer};
 
 use crate::call_options::CallOptions;
+use crate::client::Client;
 use crate::exchange::{ClientState, OpenResponse, Request, compute};
 use crate::raw::{BodyWriter, EmbeddingHeaders, bad, to_native_endian, widen};
 use crate::request_error::RequestError;
@@ -98,9 +99,38 @@ impl From<Error> for EmbedError {
     }
 }
 
-pub(crate) async fn embed<T: Text, I: Item>(
-    shared: &ClientState,
-    texts: Arc<[T]>,
+impl Client {
+    /// Vectors of texts, as float32.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn embed<T: Text>(
+        &self,
+        texts: Vec<T>,
+        role: Role,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<Vectors>> + Send + use<T> {
+        embed(Arc::clone(&self.shared), texts, role, self.shared.settings.wire_dtype, call)
+    }
+
+    /// The bytes of vectors of texts, in this type.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn embed_packed<T: Text>(
+        &self,
+        texts: Vec<T>,
+        role: Role,
+        dtype: EmbeddingDtype,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<Vectors<u8>>> + Send + use<T> {
+        embed(Arc::clone(&self.shared), texts, role, dtype, call)
+    }
+}
+
+async fn embed<T: Text, I: Item>(
+    shared: Arc<ClientState>,
+    texts: Vec<T>,
     role: Role,
     dtype: EmbeddingDtype,
     call: CallOptions,
@@ -109,7 +139,7 @@ pub(crate) async fn embed<T: Text, I: Item>(
         return Err(invalid("there are no texts to embed"));
     }
     let parts = parts(&texts, shared.settings.rows_per_request, shared.settings.bytes_per_request);
-    let embedding = EmbeddingCall { shared, texts, role, dtype, call };
+    let embedding = EmbeddingCall { shared: &shared, texts: texts.into(), role, dtype, call };
     let known = shared.dimension.load(Ordering::Relaxed);
     match embedding.embed(&parts, known).await {
         Err(EmbedError::WrongDimension) if known != 0 => match embedding.embed(&parts, 0).await {

@@ -1,9 +1,9 @@
 //! The client as a Python class. `pullquote.Client` and `pullquote.AsyncClient` wrap and document it.
 //!
-//! A call without `reply_to` waits, with Python's lock released. With it, the call returns a `PendingCall` at once and
-//! completes in that queue.
+//! A method checks its arguments and returns a [`ClientCall`]: a thread waits for it, or an event loop awaits it.
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use numpy::PyArray2;
@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyList};
 
-use crate::completion::{CompletionSender, PendingCall, ReplyTo};
+use crate::completion::{CompletionSender, IntoPython, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
 use crate::highlighter::argument;
 use crate::interruptible::leave_python;
@@ -161,22 +161,48 @@ fn read_files(options: &Bound<'_, PyDict>) -> PyResult<Vec<File>> {
 }
 
 impl Client {
-    /// Waits for a call, or starts it.
-    fn run<R: Send + 'static>(
+    fn call<R: Send + 'static>(
         &self,
-        py: Python<'_>,
-        reply_to: Option<ReplyTo<'_>>,
         work: impl Future<Output = Result<R>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, R) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> PyResult<Py<PyAny>> {
-        let Some(reply_to) = reply_to else {
-            let value = leave_python(py, None, |call| self.client.wait(call, work))?;
-            return convert(py, value);
+    ) -> ClientCall {
+        let work = async move {
+            let value = work.await?;
+            Ok(Box::new(|py: Python<'_>| convert(py, value)) as IntoPython)
         };
-        let sender = CompletionSender::new(reply_to);
-        let done = move |outcome| sender.send(outcome, convert);
+        ClientCall { client: Arc::clone(&self.client), work: Mutex::new(Some(Box::pin(work))) }
+    }
+}
+
+/// A call that has not begun.
+#[pyclass(frozen, module = "pullquote._native")]
+pub(crate) struct ClientCall {
+    client: Arc<pullquote_client::Client>,
+    /// None once it began.
+    work: Mutex<Option<Pin<Box<dyn Future<Output = Result<IntoPython>> + Send>>>>,
+}
+
+impl ClientCall {
+    fn take(&self) -> PyResult<Pin<Box<dyn Future<Output = Result<IntoPython>> + Send>>> {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.ok_or_else(|| raise(ErrorKind::InvalidArgument, "this call has begun; make another"))
+    }
+}
+
+#[pymethods]
+impl ClientCall {
+    /// Waits for the value, with Python's lock released.
+    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let work = self.take()?;
+        leave_python(py, None, |call| self.client.wait(call, work))?(py)
+    }
+
+    /// Runs the call in the background; its value goes to the queue.
+    fn start(&self, py: Python<'_>, reply_to: ReplyTo<'_>) -> PyResult<PendingCall> {
+        let (work, sender) = (self.take()?, CompletionSender::new(reply_to));
+        let done = move |outcome| sender.send(outcome, |py, into_python: IntoPython| into_python(py));
         let handle = py.detach(|| self.client.spawn(work, done)).map_err(Failure)?;
-        PendingCall::new(move || handle.abort()).into_py_any(py)
+        Ok(PendingCall::new(move || handle.abort()))
     }
 }
 
@@ -191,35 +217,23 @@ impl Client {
     }
 
     /// Vectors of other types than float32 are bytes.
-    fn embed(
-        &self,
-        py: Python<'_>,
-        texts: &Bound<'_, PyAny>,
-        is_query: bool,
-        options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    fn embed(&self, texts: &Bound<'_, PyAny>, is_query: bool, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
         let texts = texts::many(texts, "texts")?;
         let (rows, role) = (texts.len(), if is_query { Role::Query } else { Role::Passage });
         let (dtype, call) = (read_dtype(options)?, read_call_options(options)?);
         if dtype == EmbeddingDtype::Float32 {
-            return self.run(py, reply_to, self.client.embed(texts, role, call), move |py, embedded| {
+            return Ok(self.call(self.client.embed(texts, role, call), move |py, embedded| {
                 let vectors = matrix(py, rows, embedded.dimension, embedded.values)?.into_any();
                 Embeddings { vectors, truncated: embedded.truncated }.into_py_any(py)
-            });
+            }));
         }
-        self.run(py, reply_to, self.client.embed_packed(texts, role, dtype, call), move |py, embedded| {
+        Ok(self.call(self.client.embed_packed(texts, role, dtype, call), move |py, embedded| {
             let truncated = embedded.truncated;
             Embeddings { vectors: packed(py, rows, dtype, embedded)?.into_any(), truncated }.into_py_any(py)
-        })
+        }))
     }
 
-    fn highlights(
-        &self,
-        py: Python<'_>,
-        request: HighlightsCall<'_>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    fn highlights(&self, request: HighlightsCall<'_>) -> PyResult<ClientCall> {
         let HighlightsCall { request: texts, is_list, options, server_options } = request;
         let (returns, call) = (read_return_options(&server_options)?, read_call_options(&server_options)?);
         let number = texts.queries.len();
@@ -232,7 +246,7 @@ impl Client {
             options,
             returns,
         };
-        self.run(py, reply_to, self.client.highlights(request, call), move |py, answer| {
+        Ok(self.call(self.client.highlights(request, call), move |py, answer| {
             let HighlightsAnswer { columns: Columns { answers, passages, places }, vectors } = answer;
             let rows = answers.scores.len();
             let mut columns = HighlightColumns::new(py, answers)?;
@@ -249,92 +263,69 @@ impl Client {
                 columns.query_vectors = Some(packed(py, number, dtype, of_queries)?);
             }
             columns.into_py_any(py)
-        })
+        }))
     }
 
     fn rerank(
         &self,
-        py: Python<'_>,
         query: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,
         top_n: Option<usize>,
         options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<ClientCall> {
         let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
-        self.run(py, reply_to, self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
+        Ok(self.call(self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
             let rank = |rank: pullquote_client::RerankResult| Rank { index: rank.index, score: rank.score };
             ranks.into_iter().map(rank).collect::<Vec<_>>().into_py_any(py)
-        })
+        }))
     }
 
     fn put_document(
         &self,
-        py: Python<'_>,
         document_id: &Bound<'_, PyAny>,
         text: &Bound<'_, PyAny>,
         title: Option<&Bound<'_, PyAny>>,
         options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<ClientCall> {
         let (id, text) = (texts::one(document_id, "document_id")?, texts::one(text, "text")?);
         let title = title.map(|title| texts::one(title, "title")).transpose()?;
-        self.run(py, reply_to, self.client.put_document(id, text, title, read_call_options(options)?), |py, hash| {
+        Ok(self.call(self.client.put_document(id, text, title, read_call_options(options)?), |py, hash| {
             hash.into_py_any(py)
-        })
+        }))
     }
 
     fn put_documents(
         &self,
-        py: Python<'_>,
         ids: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,
         titles: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<ClientCall> {
         let (ids, texts) = (texts::many(ids, "ids")?, texts::many(texts, "texts")?);
         let titles = texts::many_or_none(titles, "titles")?;
         let titles = titles.into_iter().chain(std::iter::repeat_with(|| None));
         let documents = ids.into_iter().zip(texts).zip(titles).map(|((id, text), title)| (id, text, title)).collect();
-        self.run(py, reply_to, self.client.put_documents(documents, read_call_options(options)?), |py, put| {
+        Ok(self.call(self.client.put_documents(documents, read_call_options(options)?), |py, put| {
             PutDocuments::from(put).into_py_any(py)
-        })
+        }))
     }
 
-    fn get_document(
-        &self,
-        py: Python<'_>,
-        document_id: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    fn get_document(&self, document_id: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
         let id = texts::one(document_id, "document_id")?;
         let known = id.to_string();
-        self.run(py, reply_to, self.client.get_document(id, read_call_options(options)?), |py, stored| {
+        Ok(self.call(self.client.get_document(id, read_call_options(options)?), |py, stored| {
             let StoredDocument { title, text, text_hash } = stored;
             Document { id: known, text, title, text_hash }.into_py_any(py)
-        })
+        }))
     }
 
-    fn delete_document(
-        &self,
-        py: Python<'_>,
-        document_id: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
+    fn delete_document(&self, document_id: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
         let id = texts::one(document_id, "document_id")?;
-        self.run(py, reply_to, self.client.delete_document(id, read_call_options(options)?), |py, ()| Ok(py.None()))
+        Ok(self.call(self.client.delete_document(id, read_call_options(options)?), |py, ()| Ok(py.None())))
     }
 
-    fn health(
-        &self,
-        py: Python<'_>,
-        options: &Bound<'_, PyDict>,
-        reply_to: Option<ReplyTo<'_>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.run(py, reply_to, self.client.health(read_call_options(options)?), |py, health| health.into_py_any(py))
+    fn health(&self, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
+        Ok(self.call(self.client.health(read_call_options(options)?), |py, health| health.into_py_any(py)))
     }
 
     fn close(&self, py: Python<'_>) {

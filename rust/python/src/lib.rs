@@ -57,7 +57,7 @@ mod _native {
     #[pymodule_export]
     use crate::{
         arrow::Table,
-        client::{Client, Document, PagePlace, PageRectangle, PutDocuments, Rank, StoredPassage},
+        client::{Client, ClientCall, Document, PagePlace, PageRectangle, PutDocuments, Rank, StoredPassage},
         completion::{Completion, CompletionQueue, PendingCall},
         cpu::{CpuEncoder, instruction_set, instruction_sets},
         engine::Engine,
