@@ -195,7 +195,7 @@ async fn serve(
         match ended {
             ConnectionEnd::Closed => {
                 if *stopping.borrow() && activity.may_be_http1() {
-                    answer_unread(&mut socket).await;
+                    refuse_unread(&mut socket).await;
                 }
                 linger(socket).await;
             }
@@ -265,7 +265,7 @@ async fn linger(mut socket: Socket) {
 }
 
 /// Refuses a request that came after hyper last read, in the moment before it closed an idle connection.
-async fn answer_unread(socket: &mut Socket) {
+async fn refuse_unread(socket: &mut Socket) {
     let mut start = [0; 4];
     // Reads only what has arrived.
     let Ok(Ok(count)) = timeout(Duration::ZERO, socket.read(&mut start)).await else { return };

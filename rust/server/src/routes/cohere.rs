@@ -43,7 +43,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let mut described = |route: Route| {
         route
             .reads(schemas.request::<CohereEmbedRequest>(), example.clone())
-            .writes_json("A vector for each text, in order, of each type.", schemas.answer::<CohereEmbeddings>())
+            .writes_json("A vector for each text, in order, of each type.", schemas.response::<CohereEmbeddings>())
             .fails(&[404])
     };
     vec![

@@ -35,7 +35,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         "highlights": {"query": "How is bread made?", "highlightsPerUrl": 1},
     });
     let search = json!({"query": "How is bread made?", "numResults": 3, "contents": {"highlights": true}});
-    let answer = schemas.answer::<ExaAnswer>();
+    let answer = schemas.response::<ExaAnswer>();
     // Exa's client for Python appends "/contents" to its base address, even if that ends with a slash.
     let also = |alias, route| Route { alias: Some(alias), ..route };
     vec![

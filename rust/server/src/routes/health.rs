@@ -30,11 +30,11 @@ pub(super) const TEI_API: Api = Api { errors: &TEI, ..API };
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let open = |route| Route { is_open: true, ..route };
     let text = vec![(METRICS, json!({"type": "string"}))];
-    let healthy = schemas.answer::<Healthy>();
+    let healthy = schemas.response::<Healthy>();
     let summary = "Check that texts are encoded";
     vec![
         open(API.get("/live", live, "live", "Check that the process answers"))
-            .writes_json("It does.", schemas.answer::<Live>()),
+            .writes_json("It does.", schemas.response::<Live>()),
         open(API.get("/health", health, "health", summary))
             .described(
                 "It is healthy if a request encoded a text in the last two seconds; otherwise the server encodes a small text.",

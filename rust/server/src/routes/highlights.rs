@@ -61,7 +61,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let form = json!({
         "type": "object",
         "properties": {
-            "highlights": schemas.answer::<Highlights>(),
+            "highlights": schemas.response::<Highlights>(),
             "vectors": {"type": "string"},
             "queries": {"type": "string"},
         },
@@ -73,7 +73,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         "highlight_length": 1,
         "top_k": 1,
     });
-    let content = vec![(JSON, schemas.answer::<Highlights>()), (LINES, lines), (FORM, form)];
+    let content = vec![(JSON, schemas.response::<Highlights>()), (LINES, lines), (FORM, form)];
     let file = json!({"type": "string", "contentMediaType": OCTETS});
     let files = json!({"type": "array", "minItems": 1, "maxItems": "{max_documents}", "items": file});
     let request = json!({"type": "object", "description": "As in JSON, without `documents`."});

@@ -70,22 +70,22 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     vec![
         embeddings(API.compute(
             "/v1/embeddings",
-            |app, input| answer(app, input, false),
+            |app, input| create_embeddings(app, input, false),
             "createEmbeddings",
             "Embed texts",
         )),
         embeddings(API.compute(
             "/embeddings",
-            |app, input| answer(app, input, true),
+            |app, input| create_embeddings(app, input, true),
             "createTruncatedEmbeddings",
             "Embed texts, cut at the model's limit",
         )),
         API.get("/v1/models", models, "listModels", "List the model")
-            .writes_json("The only model.", schemas.answer::<Models>()),
+            .writes_json("The only model.", schemas.response::<Models>()),
         API.get("/models", models, "listModelsAtRoot", "List the model")
-            .writes_json("The only model.", schemas.answer::<Models>()),
+            .writes_json("The only model.", schemas.response::<Models>()),
         Route { in_path: Some(name), ..API.get("/v1/models/{model}", model, "getModel", "Return the model") }
-            .writes_json("The model.", schemas.answer::<ServedModel>())
+            .writes_json("The model.", schemas.response::<ServedModel>())
             .fails(&[404, 422]),
     ]
 }
@@ -306,8 +306,8 @@ pub(super) fn list_schema(
     })
 }
 
-pub(super) fn answer(app: &App, input: &Input, truncates: bool) -> Result<Reply, Failure> {
-    EmbeddingsRequest::parse(app, input, truncates)?.answer(app, input, EMBEDDINGS)
+pub(super) fn create_embeddings(app: &App, input: &Input, truncates: bool) -> Result<Reply, Failure> {
+    EmbeddingsRequest::parse(app, input, truncates)?.into_reply(app, input, EMBEDDINGS)
 }
 
 /// Fields that only vLLM has: their errors have its body.
@@ -326,17 +326,17 @@ fn of_vllm(mut failure: Failure) -> Failure {
 }
 
 impl PooledEmbeddings {
-    pub(super) fn answer(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
+    pub(super) fn into_reply(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
         let Self { encoding, format, numbers } = self;
         let usage = EmbeddingsUsage::of(&encoding.work());
         if format == EncodingFormat::Bytes {
             let metadata = metadata(app, &encoding, numbers, usage, &input.id)?;
-            let mut reply = encoding.answer(app, numbers, input.id.clone())?;
+            let mut reply = encoding.into_reply(app, numbers, input.id.clone())?;
             reply.headers.push((HeaderName::from_static("metadata"), metadata));
             return Ok(reply);
         }
         if format == EncodingFormat::BytesOnly {
-            return encoding.answer(app, numbers, input.id.clone());
+            return encoding.into_reply(app, numbers, input.id.clone());
         }
         let vectors = encoding.whole()?;
         let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
@@ -353,7 +353,7 @@ impl PooledEmbeddings {
 
 impl TokenEmbeddings {
     /// A list of vectors for each text, or their bytes in base64.
-    pub(super) fn answer(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
+    pub(super) fn into_reply(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
         let Self { vectors, format, numbers } = self;
         let (width, work, count) = (vectors.width, vectors.work, vectors.lengths.len());
         let texts: Vec<&[f32]> = vectors.texts().collect();

@@ -31,14 +31,14 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let pair = json!({"question": "How is bread made?", "context": "The moon is white. Bread is baked from flour."});
     let path = "/predictions/semantic_highlighter";
     vec![
-        API.compute(path, answer, "semanticHighlighter", "Highlight documents for OpenSearch")
+        API.compute(path, semantic_highlights, "semanticHighlighter", "Highlight documents for OpenSearch")
             .described(
                 "What a connector of OpenSearch's semantic highlighter sends. One document in `question` and `context` has a \
                  list of highlights, `inputs` a list for each. Highlights are in order and do not overlap; offsets are units \
                  of UTF-16. Without options, a document has at most three highlights.",
             )
             .reads(schemas.request::<SemanticHighlighterRequest>(), pair)
-            .writes_json("The highlights.", schemas.answer::<SemanticHighlights>()),
+            .writes_json("The highlights.", schemas.response::<SemanticHighlights>()),
     ]
 }
 
@@ -98,7 +98,7 @@ struct Utf16Span {
     end: usize,
 }
 
-fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: SemanticHighlighterRequest = input.parse()?;
     let options: Options = body::read_options(asked.options)?;
     let listed = inputs(asked.inputs)?;

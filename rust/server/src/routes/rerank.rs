@@ -44,19 +44,19 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         "top_n": 1,
         "return_documents": true,
     });
-    let of_texts = json!({"type": "array", "items": schemas.answer::<TeiRank>()});
-    let answers = json!({"anyOf": [schemas.answer::<Ranking>(), of_texts]});
+    let of_texts = json!({"type": "array", "items": schemas.response::<TeiRank>()});
+    let answers = json!({"anyOf": [schemas.response::<Ranking>(), of_texts]});
     let request = schemas.request::<RerankRequest>();
     let summary = "Rank documents by their similarity to a query";
     let llama_cpp = Api { tag: "llamacpp", ..API };
     let routes = vec![
-        API.compute("/rerank", answer, "rerank", summary),
+        API.compute("/rerank", rerank, "rerank", summary),
         // Cohere's clients have their version in the path.
-        API.compute("/v1/rerank", |app, input| answer_of(app, input, "1", false), "rerankV1", summary),
-        API.compute("/v2/rerank", |app, input| answer_of(app, input, "2", false), "rerankV2", summary),
+        API.compute("/v1/rerank", |app, input| rerank_as(app, input, "1", false), "rerankV1", summary),
+        API.compute("/v2/rerank", |app, input| rerank_as(app, input, "2", false), "rerankV2", summary),
         // llama.cpp returns no documents.
-        llama_cpp.compute("/reranking", |app, input| answer_of(app, input, "2", false), "reranking", summary),
-        llama_cpp.compute("/v1/reranking", |app, input| answer_of(app, input, "2", false), "rerankingV1", summary),
+        llama_cpp.compute("/reranking", |app, input| rerank_as(app, input, "2", false), "reranking", summary),
+        llama_cpp.compute("/v1/reranking", |app, input| rerank_as(app, input, "2", false), "rerankingV1", summary),
     ];
     let described = |route: Route| {
         route
@@ -242,12 +242,12 @@ struct BilledUnits {
     search_units: usize,
 }
 
-pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
-    answer_of(app, input, "2", true)
+pub(super) fn rerank(app: &App, input: &Input) -> Result<Reply, Failure> {
+    rerank_as(app, input, "2", true)
 }
 
 /// `returns_documents` is the default of `return_documents`.
-pub(super) fn answer_of(
+pub(super) fn rerank_as(
     app: &App,
     input: &Input,
     version: &'static str,

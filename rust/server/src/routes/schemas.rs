@@ -25,7 +25,7 @@ impl Schemas {
         self.requests.subschema_for::<T>().to_value()
     }
 
-    pub(crate) fn answer<T: JsonSchema>(&mut self) -> Value {
+    pub(crate) fn response<T: JsonSchema>(&mut self) -> Value {
         self.answers.subschema_for::<T>().to_value()
     }
 

@@ -81,7 +81,7 @@ pub(super) fn routes() -> Vec<Route> {
         .writes_json("OpenAPI 3.1, with the limits of this server.", json!({"type": "object"}));
     let file = |file: &'static File| {
         let tag = tag(file.content);
-        let handler = async move |headers: HeaderMap| file.answer(&headers, &tag);
+        let handler = async move |headers: HeaderMap| file.respond(&headers, &tag);
         let api = if file.path == "/" { TEI_API } else { API };
         open(api.get(file.path, handler, file.id, file.summary))
             .writes(200, "For a browser.", vec![(file.content_type, json!({"type": "string"}))])
@@ -95,7 +95,7 @@ async fn document(State(app): State<Arc<App>>) -> impl IntoResponse {
 }
 
 impl File {
-    fn answer(&self, asked: &HeaderMap, tag: &HeaderValue) -> Response {
+    fn respond(&self, asked: &HeaderMap, tag: &HeaderValue) -> Response {
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(self.policy)),

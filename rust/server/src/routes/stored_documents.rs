@@ -49,7 +49,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     });
     let named = |route| Route { in_path: Some(id.clone()), work: Handling::Compute, failures: &[404, 422], ..route };
     let path = "/documents/{id}";
-    let written = vec![(JSON, schemas.answer::<PutDocument>())];
+    let written = vec![(JSON, schemas.response::<PutDocument>())];
     vec![
         API.compute("/documents", put_all, "putDocuments", "Store many documents")
             .described(
@@ -60,7 +60,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
                 schemas.request::<DocumentsRequest>(),
                 json!({"documents": [{"id": "moon", "title": "The moon", "text": "The moon is white."}]}),
             )
-            .writes_json("All are stored.", schemas.answer::<PutDocuments>())
+            .writes_json("All are stored.", schemas.response::<PutDocuments>())
             .fails(&[507]),
         named(API.route(Method::PUT, path, routing::put(put), "putDocument", "Store a document"))
             .described(
@@ -75,7 +75,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             .writes(201, "The document is new.", written)
             .fails(&[507]),
         named(API.get(path, read, "getDocument", "Return a document"))
-            .writes_json("The document.", schemas.answer::<StoredDocument>()),
+            .writes_json("The document.", schemas.response::<StoredDocument>()),
         named(API.route(Method::DELETE, path, routing::delete(delete), "deleteDocument", "Delete a document"))
             .writes(204, "The document is deleted.", Vec::new()),
     ]

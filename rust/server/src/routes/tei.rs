@@ -58,7 +58,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
                 vec![(JSON, json!({"type": "array"})), vector_bytes()],
             )
             .with_tei_headers(),
-        API.compute("/embed", answer, "embed", "Embed texts")
+        API.compute("/embed", embed, "embed", "Embed texts")
             .described(VECTOR_BYTES)
             .reads(schemas.request::<EmbedRequest>(), texts.clone())
             .writes(200, "A vector for each text, in order.", vec![(JSON, vectors), vector_bytes()])
@@ -86,7 +86,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             .described("Text Embeddings Inference returns the scores of a classifier.")
             .fails(&[424]),
         API.get("/info", info, "info", "Describe the model and the limits")
-            .writes_json("The model and the limits.", schemas.answer::<Info>()),
+            .writes_json("The model and the limits.", schemas.response::<Info>()),
     ]
 }
 
@@ -232,11 +232,11 @@ struct AnySentence {
 fn any(app: &App, input: &Input) -> Result<Reply, Failure> {
     match serde_json::from_slice::<AnyRequest>(&input.body) {
         Ok(_) => similarities(app, input),
-        Err(_) => answer(app, input),
+        Err(_) => embed(app, input),
     }
 }
 
-pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
+pub(super) fn embed(app: &App, input: &Input) -> Result<Reply, Failure> {
     let asked: EmbedRequest = input.parse()?;
     check_dimensions(asked.dimensions, app.engine.spec().dimension)?;
     let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
@@ -255,7 +255,7 @@ pub(super) fn answer(app: &App, input: &Input) -> Result<Reply, Failure> {
     let encoding = VectorStream::of_field(app, &inputs, input.end())?.normalized(normalize);
     let compute = Compute::of(&app.engine, inputs.items.iter().filter_map(Item::text), began.elapsed());
     if wants_bytes {
-        return Ok(encoding.answer(app, dtype.into(), input.id.clone())?.computed(compute));
+        return Ok(encoding.into_reply(app, dtype.into(), input.id.clone())?.computed(compute));
     }
     let vectors = encoding.whole()?;
     let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);

@@ -19,8 +19,9 @@ use crate::routes::schemas::Schemas;
 use crate::routes::vectors::{ModelName, Strings, check_model};
 
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
-    let tokens = json!({"type": "array", "items": {"type": "array", "items": schemas.answer::<Token>()}});
-    let answers = json!({"anyOf": [tokens, schemas.answer::<TokenizedPrompt>(), schemas.answer::<TokenizedContent>()]});
+    let tokens = json!({"type": "array", "items": {"type": "array", "items": schemas.response::<Token>()}});
+    let answers =
+        json!({"anyOf": [tokens, schemas.response::<TokenizedPrompt>(), schemas.response::<TokenizedContent>()]});
     let decoded = json!({"type": "array", "items": {"type": "string"}});
     let text_of_ids = "Return the text of token ids, as vLLM and llama.cpp do";
     vec![
@@ -36,12 +37,12 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         vllm::API
             .compute("/detokenize", detokenize, "detokenize", text_of_ids)
             .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [101, 7852, 102]}))
-            .writes_json("The text.", schemas.answer::<DetokenizedText>())
+            .writes_json("The text.", schemas.response::<DetokenizedText>())
             .fails(&[404]),
         cohere::API
             .compute("/v1/tokenize", cohere_tokenize, "cohereTokenize", "Tokenize a text, as Cohere does")
             .reads(schemas.request::<CohereTokenizeRequest>(), json!({"text": "The moon is white."}))
-            .writes_json("Token ids.", schemas.answer::<CohereTokens>())
+            .writes_json("Token ids.", schemas.response::<CohereTokens>())
             .fails(&[404]),
         cohere::API
             .compute(
@@ -51,7 +52,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
                 "Return the text of token ids, as Cohere does",
             )
             .reads(schemas.request::<DetokenizeRequest>(), json!({"tokens": [7852]}))
-            .writes_json("The text.", schemas.answer::<CohereText>())
+            .writes_json("The text.", schemas.response::<CohereText>())
             .fails(&[404]),
     ]
 }

@@ -109,7 +109,7 @@ impl VectorStream {
     }
 
     /// Encodes the first part and answers with it; the reply's rest encodes the others.
-    pub(crate) fn answer(mut self, app: &App, format: NumberFormat, id: RequestId) -> Result<Reply, Failure> {
+    pub(crate) fn into_reply(mut self, app: &App, format: NumberFormat, id: RequestId) -> Result<Reply, Failure> {
         let (work, dimension) = (self.work(), self.dimension);
         let mut headers = headers(self.rows(), dimension, format);
         headers.push((PROMPT_TOKENS, work.tokens.into()));

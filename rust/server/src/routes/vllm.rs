@@ -35,7 +35,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let mut compares = |route: Route| {
         route
             .reads(schemas.request::<ScoreRequest>(), pair.clone())
-            .writes_json("A cosine for each pair.", schemas.answer::<Scores>())
+            .writes_json("A cosine for each pair.", schemas.response::<Scores>())
             .fails(&[404])
     };
     vec![
@@ -69,7 +69,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         .writes(200, "As from that route.", vec![(JSON, json!({})), vector_bytes()])
         .fails(&[404, 422]),
         API.get("/version", version, "version", "Return the version")
-            .writes_json("The version of pullquote.", schemas.answer::<Version>()),
+            .writes_json("The version of pullquote.", schemas.response::<Version>()),
     ]
 }
 
@@ -200,9 +200,9 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
 fn pooling(app: &App, input: &Input) -> Result<Reply, Failure> {
     let Task { task } = serde_json::from_slice(&input.body).unwrap_or(Task { task: None });
     match (task.as_deref(), app.engine.token_width()) {
-        (None | Some("embed"), _) => EmbeddingsRequest::parse(app, input, false)?.answer(app, input, POOLING),
+        (None | Some("embed"), _) => EmbeddingsRequest::parse(app, input, false)?.into_reply(app, input, POOLING),
         (Some("token_embed"), Some(width)) => {
-            EmbeddingsRequest::token_vectors(app, input, width)?.answer(app, input, POOLING)
+            EmbeddingsRequest::token_vectors(app, input, width)?.into_reply(app, input, POOLING)
         }
         (Some(task), width) => {
             let known = if width.is_some() { "'embed' and 'token_embed'" } else { "'embed'" };
@@ -225,9 +225,9 @@ struct Fields {
 
 fn invocations(app: &App, input: &Input) -> Result<Reply, Failure> {
     match serde_json::from_slice(&input.body).unwrap_or_default() {
-        Fields { inputs: Some(_), .. } => tei::answer(app, input).map_err(of_tei),
-        Fields { input: Some(_), .. } => openai::answer(app, input, false),
-        Fields { query: Some(_), .. } => rerank::answer(app, input),
+        Fields { inputs: Some(_), .. } => tei::embed(app, input).map_err(of_tei),
+        Fields { input: Some(_), .. } => openai::create_embeddings(app, input, false),
+        Fields { query: Some(_), .. } => rerank::rerank(app, input),
         Fields { queries: Some(_), .. } => scores(app, input),
         Fields { .. } => {
             let _: serde_json::Map<String, serde_json::Value> = input.parse()?;

@@ -73,13 +73,13 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
     let step = admitted.with_permit(move |app, input| {
         let mut plan = Plan::read(app, input)?;
         let is_whole = !plan.pages.iter().any(NamedPage::is_to_fetch);
-        Ok(if is_whole { Step::Answered(plan.answer(app, input, began)?) } else { Step::Fetch(plan) })
+        Ok(if is_whole { Step::Answered(plan.respond(app, input, began)?) } else { Step::Fetch(plan) })
     });
     let reply = match step.await? {
         Step::Answered(reply) => reply,
         Step::Fetch(mut plan) => {
             plan.pages = fetch(&app, &mut admitted, plan.pages).await?;
-            admitted.with_permit(move |app, input| plan.answer(app, input, began)).await?
+            admitted.with_permit(move |app, input| plan.respond(app, input, began)).await?
         }
     };
     Ok(admitted.respond(reply))
@@ -126,7 +126,7 @@ impl Plan {
         Ok(Self { warnings: wanted.warnings(""), wanted, pages })
     }
 
-    fn answer(&mut self, app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
+    fn respond(&mut self, app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
         let Self { wanted, warnings, pages: named } = self;
         for page in &mut *named {
             page.read(app);

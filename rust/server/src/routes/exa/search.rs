@@ -37,10 +37,10 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
         return upstream::search(&app, request).await;
     }
     let began = Instant::now();
-    admit_and_run(&app, request, move |app, input| answer(app, input, began)).await
+    admit_and_run(&app, request, move |app, input| respond(app, input, began)).await
 }
 
-fn answer(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
+fn respond(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
     let search = Search::read(input)?;
     let (listed, mut work) = find(app, input, &search.query, search.num_results)?;
     let pages: Vec<ExaPage> = listed.iter().map(|found| page(&found.id, &found.stored)).collect();

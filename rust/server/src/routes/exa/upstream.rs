@@ -42,7 +42,7 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
     let body = std::mem::take(&mut forwarded.body);
     let deadline = admitted.limits.deadline.into();
     let answered = upstream.search(&admitted.headers, admitted.span.as_ref(), body, deadline).await?;
-    let reply = admitted.with_permit(move |app, input| forwarded.answer(app, input, &answered)).await?;
+    let reply = admitted.with_permit(move |app, input| forwarded.respond(app, input, &answered)).await?;
     Ok(admitted.respond(reply))
 }
 
@@ -70,7 +70,7 @@ impl Forwarded {
         Ok(Self { search, highlights, body })
     }
 
-    fn answer(&self, app: &App, input: &Input, answered: &Answered) -> Result<Reply, Failure> {
+    fn respond(&self, app: &App, input: &Input, answered: &Answered) -> Result<Reply, Failure> {
         let Some(asked) = self.highlights.as_ref().filter(|_| answered.status.is_success()) else {
             return Ok(Reply {
                 status: answered.status,

@@ -134,7 +134,7 @@ pub(super) async fn highlights(
         pages = admitted.with_permit(find).await?;
         pages = named_pages::fetch(app, admitted, pages).await?;
     }
-    admitted.with_permit(move |app, input| answer(app, input, &asked, pages)).await
+    admitted.with_permit(move |app, input| respond(app, input, &asked, pages)).await
 }
 
 fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {
@@ -163,7 +163,7 @@ fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), 
     check_lengths(texts.iter().map(String::as_str), "texts", app.settings.max_document_bytes)
 }
 
-fn answer(
+fn respond(
     app: &App,
     input: &Input,
     asked: &HighlightsArguments,
