@@ -4,7 +4,7 @@ from typing import Literal
 
 __all__ = ["PARSED", "READABLE", "DocumentFormat"]
 
-DocumentFormat = Literal["auto", "pdf", "docx", "epub", "text"]
+DocumentFormat = Literal["auto", "pdf", "docx", "epub", "rtf", "text"]
 # The formats of files that are not text.
-PARSED = ("pdf", "docx", "epub")
-READABLE = "plain text, Markdown, HTML, PDF, DOCX and EPUB"
+PARSED = ("pdf", "docx", "epub", "rtf")
+READABLE = "plain text, Markdown, HTML, PDF, DOCX, EPUB and RTF"

@@ -50,6 +50,10 @@ UNSEEN = {"head", "script", "style", "template"}
 # Elements that HTML never closes.
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
+# Bytes of a picture in an RTF, and its digits: no text has so many in a row.
+BINARY = re.compile(rb"\\bin(\d{1,10}) ?")
+PICTURE = re.compile(rb"(?:[0-9A-Fa-f]{2}[\r\n]*){512,}")
+
 Box = tuple[float, float, float, float]
 
 
@@ -75,7 +79,7 @@ def main() -> None:
         if "render" in settings:
             answer, image = _render(data, settings)
         else:
-            readers = {"pdf": _read_pdf, "docx": _read_docx, "epub": _read_epub}
+            readers = {"pdf": _read_pdf, "docx": _read_docx, "epub": _read_epub, "rtf": _read_rtf}
             answer = readers[settings["format"]](data, settings, boxes)
     except UnreadableError as error:
         answer = {"error": error.error, "detail": error.detail}
@@ -271,6 +275,49 @@ class _Chapter(HTMLParser):
     def unknown_decl(self, data: str) -> None:
         if data.startswith("CDATA["):
             self.handle_data(data.removeprefix("CDATA["))
+
+
+def _read_rtf(data: bytes, settings: dict[str, Any], _: array.array[float]) -> dict[str, Any]:
+    """Paragraphs and the rows of tables as HTML. An RTF has no pages until something lays it out."""
+    from striprtf.striprtf import rtf_to_text
+
+    try:
+        # It returns the halves of a character beyond 16 bits one by one.
+        text = (
+            rtf_to_text(_simple_rtf(data), errors="replace")
+            .encode("utf-16", "surrogatepass")
+            .decode("utf-16", "replace")
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # it checks little: ValueError, TypeError, LookupError
+        raise UnreadableError("damaged", f"{type(error).__name__}: {error}") from error
+    if len(text) > settings["max_chars"]:
+        raise UnreadableError("chars", str(len(text)))
+    if not text.strip():
+        raise UnreadableError("no_text")
+    parts: list[str] = []
+    # It ends each cell of a table with a stroke, and each row and paragraph with a line feed.
+    for is_row, lines in itertools.groupby(html.escape(text, quote=False).split("\n"), lambda line: line.endswith("|")):
+        if is_row:
+            rows = (line.removesuffix("|").replace("|", "<td>") for line in lines)
+            parts.append("<table>" + "".join(f"<tr><td>{row}" for row in rows) + "</table>")
+        else:
+            parts.extend(f"<p>{line}" for line in lines if line.strip())
+    return {"text": f"<!doctype html><html><body>{''.join(parts)}</body></html>", "pages": []}
+
+
+def _simple_rtf(data: bytes) -> str:
+    """RTF as `striprtf` reads it well: ASCII, without pictures, and with links whose addresses it does not put into the text."""
+    # A backslash by its number is the start of nothing else.
+    data = data.replace(rb"\\", rb"\'5c")
+    parts: list[bytes] = []
+    start = 0
+    while binary := BINARY.search(data, start):
+        parts.append(data[start : binary.start()])
+        start = binary.end() + int(binary[1])
+    rtf = PICTURE.sub(b"", b" ".join([*parts, data[start:]])).replace(rb"\fldinst", rb"\fldinst ")
+    return re.sub(rb"[\x80-\xff]", lambda byte: rb"\'%02x" % ord(byte[0]), rtf).decode("ascii")
 
 
 @dataclass

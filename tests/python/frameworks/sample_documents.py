@@ -1,4 +1,4 @@
-"""PDFs, Word documents and EPUB books, made for tests."""
+"""PDFs, Word documents, EPUB books and RTFs, made for tests."""
 
 import io
 import zipfile
@@ -91,3 +91,25 @@ def epub(chapters: dict[str, str], more: dict[str, str | bytes] | None = None, p
 
 
 ENCRYPTION = '<encryption><enc:EncryptedData><enc:CipherReference URI="{}"/></enc:EncryptedData></encryption>'
+
+# Two code pages, escapes of Unicode (one beyond 16 bits, one with a fallback of two characters), destinations, a link, a picture
+# in digits and one in bytes, lists, nested groups and a table.
+RTF = (
+    rb"""{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\froman\fcharset0 Times New Roman;}{\f1\fswiss\fcharset204 Arial CYR;}}
+{\colortbl;\red0\green0\blue0;}{\*\generator Writer 1;}{\info{\title Not shown}{\author Not shown}}{\header Not shown}
+\viewkind4\uc1\pard\f0\fs24 The Moon\u8217?s caf\'e9 \'97 raw caf"""
+    + b"\xe9"
+    + rb"""\par
+{\b bold {\i in italics}} \u-10179?\u-8704? {\uc2\u960 pi} \{braces\} \\bin3 slash\par
+{\f1 \'cf\'f0\'e8\'e2\'e5\'f2}\par
+{\field{\*\fldinst{HYPERLINK "https://moon.example/a"}}{\fldrslt{\ul a link}}}
+ and {\field{\*\fldinst{HYPERLINK "b"}}{\fldrslt{b}}}\par
+{\*\shppict{\pict{\*\picprop\shplid1{\sp{\sn x}{\sv 1}}}\pngblip\bin9 }}{{\par a}}{\pict\wmetafile8
+"""
+    + 99 * b"0123456789abcdef\n"
+    + rb"""}{\pntext\f0 1.\tab}"""
+    + ANSWER.encode()
+    + rb"""\line It raises <tides>.\par
+\trowd\cellx1000\cellx2000\intbl Planet\cell Distance from the Sun\cell\row
+\trowd\cellx1000\cellx2000\intbl Mars\cell 228 million km\cell\row\pard\plain }"""
+)

@@ -28,6 +28,7 @@ from frameworks.sample_documents import (
     FILLER,
     MILLIMETRE,
     QUESTION,
+    RTF,
     XHTML,
     epub,
     pdf,
@@ -263,6 +264,47 @@ def test_book_is_html_in_reading_order(highlighter: pullquote.Highlighter, tmp_p
     assert "Not shown" not in shown
 
 
+def test_rtf_is_html_in_any_code_page(highlighter: pullquote.Highlighter, tmp_path: Path) -> None:
+    path = tmp_path / "letter.rtf"
+    path.write_bytes(RTF)
+    assert documents.detect(RTF) == "rtf"
+    letter = documents.read(path)
+    assert letter.format == "html"
+    assert letter.text.removeprefix("<!doctype html><html><body><p>").split("<p>")[:5] == [
+        "The Moon\u2019s caf\xe9 \u2014 raw caf\xe9",
+        "bold in italics \N{GRINNING FACE} \u03c0 {braces} \\bin3 slash",
+        "\u041f\u0440\u0438\u0432\u0435\u0442",
+        "a link and b",
+        ANSWER,
+    ]
+    for unseen in ("Not shown", "moon.example", "cdef", "Arial", "Writer"):
+        assert unseen not in letter.text
+    (found,) = highlighter.highlights(QUESTION, [letter.text], format=letter.format, top_k=1, highlight_length=1)
+    assert found[0].text == ANSWER
+    table = highlighter.highlights("How far is Mars from the Sun?", [letter.text], format=letter.format, top_k=1)
+    assert "228 million km" in table[0][0].text
+    assert "It raises <tides>." in table.page_text(0)
+
+
+def test_rtfs_that_cannot_be_read_say_why() -> None:
+    for data, named in [
+        (rb"{\rtf1 {\*\generator Writer;}\par}", "without text"),
+        (rb"{\rtf1\uc a}", "damaged"),
+        (rb"{\rtf1 \u99999999999 a}", "damaged"),
+    ]:
+        with raises(InvalidTextError, "RTF", named):
+            documents.read(data)
+    with raises(LimitExceededError, "max_chars", 10):
+        documents.read(RTF, limits=Limits(max_chars=10))
+    drawn = random.Random(27)
+    for _ in range(12):
+        damaged = bytearray(RTF)
+        for _ in range(40):
+            damaged[drawn.randrange(6, len(damaged))] = drawn.randrange(256)
+        with contextlib.suppress(InvalidTextError):
+            assert documents.read(bytes(damaged)).text
+
+
 def test_chapters_that_are_not_well_formed_are_read() -> None:
     broken = {"a.html": "<p>One <b>two<p>Caf\xe9 &copy; &unknown; <i/>three < four", "b.html": "<div><p>Last."}
     text = documents.read(epub(broken)).text
@@ -367,9 +409,11 @@ def test_command_line_reads_documents(
     (tmp_path / "report.pdf").write_bytes(pdf(three_pages))
     (tmp_path / "report.docx").write_bytes(word_document())
     (tmp_path / "book.epub").write_bytes(epub(CHAPTERS))
+    (tmp_path / "letter.rtf").write_bytes(RTF)
     (tmp_path / "page.txt").write_text(ANSWER, encoding="utf-8")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing else")
-    files = [str(tmp_path / name) for name in ("report.pdf", "broken.pdf", "report.docx", "page.txt", "book.epub")]
+    names = ("report.pdf", "broken.pdf", "report.docx", "page.txt", "book.epub", "letter.rtf")
+    files = [str(tmp_path / name) for name in names]
     command = ["highlight", "--device", "cpu", "-q", QUESTION, "-k", "1", *files]
     assert main([*command, "--json"]) == InvalidTextError.exit_code
     printed = capsys.readouterr()
@@ -385,7 +429,7 @@ def test_command_line_reads_documents(
     assert "page 2  characters" in capsys.readouterr().out
     with (tmp_path / "report.pdf").open() as piped:
         monkeypatch.setattr("sys.stdin", piped)
-        main(command[:-5])
+        main(command[:-6])
     assert "page 2  characters" in capsys.readouterr().out
 
 

@@ -16,7 +16,17 @@ pytest.importorskip("pypdfium2")
 pytest.importorskip("mammoth")
 
 import pullquote
-from frameworks.sample_documents import ANSWER, CHAPTERS, ENCRYPTION, QUESTION, epub, pdf, three_pages, word_document
+from frameworks.sample_documents import (
+    ANSWER,
+    CHAPTERS,
+    ENCRYPTION,
+    QUESTION,
+    RTF,
+    epub,
+    pdf,
+    three_pages,
+    word_document,
+)
 from pullquote import documents
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 from support.fake_web import fake_web
@@ -59,7 +69,8 @@ def test_highlights_of_a_pdf_have_their_page_and_rectangles(
 
 def test_files_of_all_kinds_go_together(server: ServerProcess) -> None:
     latin = ("page.txt", "Stra\xdfe. ".encode("latin-1") + ANSWER.encode())
-    files = [("report.pdf", pdf(three_pages)), ("report.docx", word_document()), ("book.epub", epub(CHAPTERS)), latin]
+    files = [("report.pdf", pdf(three_pages)), ("report.docx", word_document()), ("book.epub", epub(CHAPTERS))]
+    files += [latin, ("letter.rtf", RTF)]
     answer = post(server, *files, **ASKED, offsets="utf16", return_texts=True)
     assert answer.status_code == 200, answer.text
     pages = answer.json()["results"]
@@ -68,6 +79,7 @@ def test_files_of_all_kinds_go_together(server: ServerProcess) -> None:
         ("report.docx", "html"),
         ("book.epub", "html"),
         ("page.txt", "text"),
+        ("letter.rtf", "html"),
     ]
     for page in pages:
         (best,) = page["highlights"]
@@ -144,6 +156,7 @@ def test_contents_reads_fetched_files() -> None:
         "/report.pdf": (PDF, pdf(three_pages)),
         "/report.docx": (DOCX, word_document()),
         "/book.epub": (EPUB, epub(CHAPTERS)),
+        "/letter.rtf": ("application/rtf", RTF),
         "/page.html": ("text/html", f"<p>{ANSWER}".encode()),
         "/damaged.pdf": (PDF, b"%PDF-1.7 nothing else"),
         "/encrypted.pdf": (PDF, encrypted),
@@ -152,14 +165,14 @@ def test_contents_reads_fetched_files() -> None:
         urls = [web.page(path, content, kind) for path, (kind, content) in pages.items()]
         asked = {"query": QUESTION, "highlightsPerUrl": 1, "numSentences": 1}
         answer = server.client.post("/contents", json={"urls": urls, "text": True, "highlights": asked}).json()
-    assert [page["url"] for page in answer["results"]] == urls[:4]
+    assert [page["url"] for page in answer["results"]] == urls[:5]
     for page in answer["results"]:
         assert ANSWER in " ".join(page["text"].split())
         assert "<p>" not in page["text"]
         ((highlight,), (span,)) = (page["highlights"], page["extras"]["highlightSpans"])
         assert page["text"][span["start"] : span["end"]] == highlight
-    assert [status["status"] for status in answer["statuses"]] == ["success"] * 4 + ["error"] * 2
-    errors = [status["error"] for status in answer["statuses"][4:]]
+    assert [status["status"] for status in answer["statuses"]] == ["success"] * 5 + ["error"] * 2
+    errors = [status["error"] for status in answer["statuses"][5:]]
     assert [(error["tag"], error["httpStatusCode"]) for error in errors] == [("UNSUPPORTED_URL", 415)] * 2
     assert "damaged" in json.dumps(errors[0])
     assert "encrypted" in json.dumps(errors[1])

@@ -106,7 +106,7 @@ def test_text_fragment_and_selectors_of_highlight(highlighter: Highlighter) -> N
 
 
 def test_unknown_format_is_error(highlighter: Highlighter) -> None:
-    with raises(errors.InvalidArgumentError, "format", "rtf", "text", "markdown", "html", "auto"):
-        highlighter.highlights("bread", ["text"], format="rtf")  # type: ignore[arg-type]  # wrong on purpose
+    with raises(errors.InvalidArgumentError, "format", "latex", "text", "markdown", "html", "auto"):
+        highlighter.highlights("bread", ["text"], format="latex")  # type: ignore[arg-type]  # wrong on purpose
     with raises(errors.InvalidArgumentError, "format", "pdf", "pullquote.documents.read"):
         highlighter.highlights("bread", ["text"], format="pdf")  # type: ignore[arg-type]  # wrong on purpose
