@@ -36,11 +36,9 @@ class HighlightTable:
 
     - ``id``: the row's id in its own type; without an id column the row's number, int64.
     - ``query``: large_string; null if the query cannot be read.
-    - ``highlights``: list of structs, best first unless `order` says otherwise; null on an error. Each has ``text``
-      (large_string), ``start`` and ``end`` in code points of the page, ``start_byte`` and ``end_byte`` in bytes of UTF-8
-      (int64), and ``score`` (float32). With `context` also ``before`` and ``after``; with `explain` ``matches``, a list of
-      structs ``word``, ``start``, ``end``; with a `format` other than text ``source_start`` and ``source_end``, in code points
-      of the source.
+    - ``highlights``: list of structs, best first unless `order` says otherwise; null on an error. Each has the
+      fields of a `Highlight` without ``page``, ``query`` and ``id``: texts as large_string, positions as int64, scores as
+      float32, lists as lists of structs. Fields of options that are off are empty.
     - ``windows``: int64, number of windows of the page; null on an error.
     - ``error``: large_string, for example ``InvalidTextError: the text is null``; null for an answer.
 

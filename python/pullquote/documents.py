@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from pullquote._document_formats import DocumentFormat
 from pullquote._native import FileKind
 from pullquote._request.options import Format
-from pullquote._results.highlight import Highlight, Rectangle
+from pullquote._results.fields import Rectangle
+from pullquote._results.highlight import Highlight
 from pullquote._text_files import check_is_text, decode
 from pullquote.errors import (
     InvalidArgumentError,

@@ -16,7 +16,7 @@ from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Batch, CacheState, DeviceState, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
 from pullquote._request.options import Options, Pages, Request, check_request
-from pullquote._results.highlight import Match
+from pullquote._results.fields import Match
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, PullquoteError
 

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
+from pullquote._results.fields import LISTS, HighlightDict, HighlightFields
 from pullquote._results.marks import Marks, merged, without_blank_lines
 from pullquote.errors import InvalidArgumentError
 
-__all__ = ["LINE", "Highlight", "HighlightDict", "Match", "Rectangle", "marks_words", "shortened"]
+__all__ = ["LINE", "Highlight", "marks_words", "shortened"]
 
 # Characters of a line in a representation.
 LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A word of a page that matches a word of a query: ``page[start:end]`` has the same stem as `word`."""
-
-    word: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    """A part of a line on a page of a PDF: where a viewer marks a highlight.
-
-    `page` counts from 1. `left`, `bottom`, `right` and `top` are points (1/72 inch) in the PDF's own coordinates, from the lower
-    left corner, as annotations and PDF.js's ``convertToViewportRectangle`` take them.
-    """
-
-    page: int
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-
-@dataclass(frozen=True, slots=True)
-class Highlight:
+class Highlight(HighlightFields):
     """A passage of a page, word for word: ``page[start:end] == text``.
 
     `start` and `end` count characters (Unicode code points), as Python's slices do.
@@ -50,34 +27,17 @@ class Highlight:
 
     `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
 
-    `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one. `before` and
+    `page` and `query` are the indices of its text and of the query it answers, `id` is the page's id, if it has one.
+    `start_byte` and `end_byte` are `start` and `end` in bytes of UTF-8; `None` if only a server has the page. `before` and
     `after` are the `context` around it, and `matches` the words that match, with `explain`. `source_start` and `source_end` are
     its position in the source, which differs from `start` and `end` for HTML only.
 
     `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
-    if the passage contains that row, it is empty.
+    if the passage contains that row, it is empty, and `header_start` is `None`.
 
     Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
     for each of its lines. Otherwise they are `None` and empty.
     """
-
-    text: str
-    start: int
-    end: int
-    score: float
-    cosine: float
-    bm25: float
-    page: int = 0
-    query: int = 0
-    before: str = ""
-    after: str = ""
-    header: str = ""
-    matches: tuple[Match, ...] = ()
-    source_start: int = 0
-    source_end: int = 0
-    id: Any = None
-    page_number: int | None = None
-    rectangles: tuple[Rectangle, ...] = ()
 
     def marked(
         self,
@@ -118,48 +78,8 @@ class Highlight:
     def to_dict(self) -> HighlightDict:
         """The fields as a dictionary that JSON can hold, if `id` can."""
         row: Any = asdict(self)
-        row["matches"], row["rectangles"] = list(row["matches"]), list(row["rectangles"])
+        row |= {name: list(row[name]) for name in LISTS}
         return row  # type: ignore[no-any-return]  # a test compares its keys
-
-
-class MatchDict(TypedDict):
-    """The fields of a `Match`."""
-
-    word: str
-    start: int
-    end: int
-
-
-class RectangleDict(TypedDict):
-    """The fields of a `Rectangle`."""
-
-    page: int
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-
-class HighlightDict(TypedDict):
-    """The fields of a `Highlight`."""
-
-    text: str
-    start: int
-    end: int
-    score: float
-    cosine: float
-    bm25: float
-    page: int
-    query: int
-    before: str
-    after: str
-    header: str
-    matches: list[MatchDict]
-    source_start: int
-    source_end: int
-    id: Any
-    page_number: int | None
-    rectangles: list[RectangleDict]
 
 
 def marks_words(highlight: Highlight, words: bool | None) -> bool:

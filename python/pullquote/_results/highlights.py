@@ -12,7 +12,8 @@ from pullquote import _native
 from pullquote._request.options import Request
 from pullquote._request.signatures import did_you_mean
 from pullquote._results import prompts, representations, tables
-from pullquote._results.highlight import Highlight, Match, Rectangle, marks_words
+from pullquote._results.fields import make_lists
+from pullquote._results.highlight import Highlight, marks_words
 from pullquote._results.marks import Marks, merged, prose_spans, shown_span, start_of, without_blank_lines
 from pullquote._results.selectors import (
     TextPositionSelector,
@@ -55,7 +56,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     For each page: `windows` and `windows_scored`, int64 ``[pages]``, the number of its windows, and of those that were scored;
     `texts`, the page as read; `formats`, the format it was read as; and `ids`, `None` without ids. `work` is the work of the
-    call. Columns own the core's memory, not copies.
+    call.
 
     `vectors` and `query_vectors` are those of passages and queries, with ``return_vectors=True`` of a `Client`; otherwise `None`.
     Texts of `StoredDocument` pages and of files are ``""``.
@@ -63,13 +64,8 @@ class Highlights(Sequence[list[Highlight]]):
 
     __slots__ = (
         "_ends",
-        "_match_ends",
-        "_match_spans",
-        "_match_words",
-        "_passages",
-        "_places",
-        "_query_words",
         "_request",
+        "_rows",
         "bm25_scores",
         "contexts",
         "cosines",
@@ -105,13 +101,7 @@ class Highlights(Sequence[list[Highlight]]):
         self.windows, self.windows_scored = columns.windows, columns.windows_scored
         self.vectors: NDArray[Any] | None = columns.vectors
         self.query_vectors: NDArray[Any] | None = columns.query_vectors
-        self._ends, self._match_ends = columns.ends, columns.match_ends
-        self._match_spans, self._match_words = columns.match_spans, columns.match_words
-        self._query_words = columns.query_words
-        # For each row its text, the text before and after it, and its header, if a server has its page.
-        self._passages = columns.passages or []
-        # For each row its page's number and its rectangles, if it is of a PDF that a server read.
-        self._places = columns.places or []
+        self._ends, self._rows = columns.ends, columns.rows
         if not len(self.scores):
             self._warn_of_small_budgets()
 
@@ -124,6 +114,13 @@ class Highlights(Sequence[list[Highlight]]):
                 f"no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens"
             )
             warn(message, UsageWarning)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__} | {"_rows": self._rows.json(self.texts)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, _native.HighlightRows(value) if name == "_rows" else value)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -195,7 +192,7 @@ class Highlights(Sequence[list[Highlight]]):
             message = f"n must be a whole number from 1, or None for all, not {n!r}"
             raise InvalidArgumentError(message)
         rows = sorted(range(len(self.scores)), key=lambda row: -self.scores[row])
-        return [self._highlight(row) for row in rows[:n]]
+        return self._highlights(rows[:n])
 
     @overload
     def marked(
@@ -295,18 +292,18 @@ class Highlights(Sequence[list[Highlight]]):
     def to_arrow(self) -> pyarrow.Table:
         """A table with a row for each highlight, in the order of the lists. Needs pyarrow.
 
-        Columns: `page`, `query`, `id` if pages have ids, `text`, `start`, `end`, `score`, `cosine`, `bm25`, `before`, `after`,
-        `header`, `source_start` and `source_end`, as in `Highlight`.
+        Its columns are the fields of a `Highlight`, in the types that `Highlighter.highlights_arrow` has too.
         """
-        return tables.to_arrow(self._columns())
+        return tables.to_arrow(self._rows.table(self.texts), self._of_pages())
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
-        return tables.to_pandas(self._columns())
+        rows = [highlight.to_dict() for found in self for highlight in found]
+        return tables.to_pandas(rows, self._of_pages())
 
     def to_polars(self) -> polars.DataFrame:
         """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
-        return tables.to_polars(self._columns())
+        return tables.to_polars(self._rows.table(self.texts), self._of_pages())
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -340,7 +337,7 @@ class Highlights(Sequence[list[Highlight]]):
     def page_text(self, page: int) -> str:
         """The text of a page. Raises `InvalidArgumentError` if only the server has it."""
         text = self.texts[page]
-        if not text and self._passages:
+        if not text and self._is_on_server(page):
             message = f"the text of page {page} is on the server; return_texts=True returns it"
             raise InvalidArgumentError(message)
         return text
@@ -399,65 +396,23 @@ class Highlights(Sequence[list[Highlight]]):
             rows.append((about, found))
         return rows
 
-    def _columns(self) -> dict[str, Any]:
-        """Columns of numbers as they are, and of texts as lists."""
-        rows = [highlight for found in self for highlight in found]
-        ids = {} if self.ids is None else {"id": [highlight.id for highlight in rows]}
-        return {
-            "page": self.pages,
-            "query": self.queries,
-            **ids,
-            "text": [highlight.text for highlight in rows],
-            "start": self.spans[:, 0].copy(),
-            "end": self.spans[:, 1].copy(),
-            "score": self.scores,
-            "cosine": self.cosines,
-            "bm25": self.bm25_scores,
-            "before": [highlight.before for highlight in rows],
-            "after": [highlight.after for highlight in rows],
-            "header": [highlight.header for highlight in rows],
-            "source_start": self.sources[:, 0].copy(),
-            "source_end": self.sources[:, 1].copy(),
-        }
+    def _of_pages(self) -> dict[str, Any]:
+        """The columns that say of which page each highlight is."""
+        ids = [None if self.ids is None else self.ids[page] for page in self.pages]
+        return {"page": self.pages, "query": self.queries, "id": ids}
+
+    def _is_on_server(self, page: int) -> bool:
+        options = self._request.options
+        return bool(options.get("files")) or any(options.get("stored", ())[page : page + 1])
 
     def _list(self, index: int) -> list[Highlight]:
         first = int(self._ends[index - 1]) if index else 0
-        return [self._highlight(row) for row in range(first, int(self._ends[index]))]
+        return self._highlights(range(first, int(self._ends[index])))
 
-    def _highlight(self, row: int) -> Highlight:
-        page = int(self.pages[row])
-        text = self.texts[page]
-        start, end = self.spans[row].tolist()
-        first, last = self.contexts[row].tolist()
-        names, names_end = self.headers[row].tolist()
-        stored = self._passages[row] if self._passages else None
-        place = self._places[row] if self._places else None
-        return Highlight(
-            text=stored.text if stored else text[start:end],
-            start=start,
-            end=end,
-            score=float(self.scores[row]),
-            cosine=float(self.cosines[row]),
-            bm25=float(self.bm25_scores[row]),
-            page=page,
-            query=int(self.queries[row]),
-            before=stored.before if stored else text[first:start],
-            after=stored.after if stored else text[end:last],
-            header=stored.header if stored else text[names:names_end],
-            matches=self._matches(row),
-            source_start=int(self.sources[row, 0]),
-            source_end=int(self.sources[row, 1]),
-            id=None if self.ids is None else self.ids[page],
-            page_number=place.page_number if place else None,
-            rectangles=tuple(Rectangle(one.page, one.left, one.bottom, one.right, one.top) for one in place.rectangles)
-            if place
-            else (),
-        )
-
-    def _matches(self, row: int) -> tuple[Match, ...]:
-        if not len(self._match_ends):
-            return ()
-        rows = range(int(self._match_ends[row - 1]) if row else 0, int(self._match_ends[row]))
-        words = (self._query_words[int(self._match_words[match])] for match in rows)
-        spans = ((int(start), int(end)) for start, end in self._match_spans[rows.start : rows.stop])
-        return tuple(Match(word, start, end) for word, (start, end) in zip(words, spans, strict=True))
+    def _highlights(self, rows: Sequence[int]) -> list[Highlight]:
+        made = []
+        for row, fields in zip(rows, self._rows.fields(list(rows), self.texts), strict=True):
+            page = int(self.pages[row])
+            about = {"page": page, "query": int(self.queries[row]), "id": None if self.ids is None else self.ids[page]}
+            made.append(Highlight(**make_lists(fields | about)))
+        return made

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from pullquote._results.highlight import Highlight, HighlightDict
+import numpy
+
+from pullquote import _native
+from pullquote._results.fields import DTYPES, HighlightDict
+from pullquote._results.highlight import Highlight
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -35,27 +39,35 @@ class HighlightsDict(TypedDict):
     results: list[PageDict]
 
 
-def to_arrow(columns: dict[str, Any]) -> Any:
-    """`Highlights.to_arrow`."""
+def to_arrow(rows: _native.Table, of_pages: dict[str, Any]) -> Any:
+    """`Highlights.to_arrow`, from the highlights and the columns that say of which page each is."""
     pyarrow = _module("pyarrow", "to_arrow")
-    if "id" in columns:
+    table = pyarrow.table(rows)
+    for place, (name, values) in enumerate(of_pages.items()):
         try:
-            columns = columns | {"id": pyarrow.array(columns["id"])}
+            table = table.add_column(place, name, pyarrow.array(values))
         except (pyarrow.ArrowException, TypeError) as error:
-            kinds = ", ".join(sorted({type(each).__name__ for each in columns["id"]}))
+            kinds = ", ".join(sorted({type(each).__name__ for each in values}))
             message = f"ids of the types {kinds} cannot be stored in one Arrow column ({error}); pass ids of one type, such as str"
             raise InvalidTypeError(message) from error
-    return pyarrow.table(columns)
+    return table
 
 
-def to_pandas(columns: dict[str, Any]) -> Any:
+def to_pandas(rows: Sequence[HighlightDict], of_pages: dict[str, Any]) -> Any:
     """`Highlights.to_pandas`."""
+    columns = dict(of_pages)
+    for name in HighlightDict.__annotations__:
+        values = [cast("dict[str, Any]", row)[name] for row in rows]
+        columns.setdefault(name, numpy.array(values, DTYPES[name]) if name in DTYPES else values)
     return _module("pandas", "to_pandas").DataFrame(columns)
 
 
-def to_polars(columns: dict[str, Any]) -> polars.DataFrame:
+def to_polars(rows: _native.Table, of_pages: dict[str, Any]) -> polars.DataFrame:
     """`Highlights.to_polars`."""
-    frame: polars.DataFrame = _module("polars", "to_polars").DataFrame(columns)
+    module = _module("polars", "to_polars")
+    frame: polars.DataFrame = module.DataFrame(rows)
+    for place, (name, values) in enumerate(of_pages.items()):
+        frame.insert_column(place, module.Series(name, values))
     return frame
 
 

@@ -1,178 +1,63 @@
-//! The answer of `/highlights` as the columns that the library itself writes.
+//! The answer of `/highlights`: its highlights, and the columns that the library itself writes.
 //!
-//! Every count and every offset is checked against the request. The text of a stored page stays with the server, so its
-//! passages bring their own texts.
+//! Every count, every offset and every text is checked against the request. The text of a stored page stays with the
+//! server, so only the lengths of its passages' texts can be.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::time::Duration;
 
-use pullquote_core::engine::{Answers, Matches, Pairing, Work};
+use pullquote_core::engine::{Answers, Pairing, Work};
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::Format;
-use serde::Deserialize;
+use pullquote_core::text::positions::Positions;
+use pullquote_wire::result::{Highlight, Highlights, HighlightsUsage, PageHighlights, Rectangle, Timings};
 
 use crate::raw::bad;
 
-#[derive(Deserialize)]
-struct AnswerBody<'body> {
-    #[serde(borrow)]
-    results: Vec<PageResult<'body>>,
-    usage: Usage,
-    timings: Timings,
-}
-
-#[derive(Deserialize)]
-struct PageResult<'body> {
-    index: usize,
-    query: Option<usize>,
-    format: Format,
-    #[serde(default)]
-    windows: i64,
-    #[serde(default)]
-    windows_scored: i64,
-    text: Option<String>,
-    #[serde(borrow)]
-    highlights: Vec<Highlight<'body>>,
-}
-
-#[derive(Deserialize)]
-struct Highlight<'body> {
-    #[serde(borrow, default)]
-    text: Cow<'body, str>,
-    start: usize,
-    end: usize,
-    score: f32,
-    cosine: f32,
-    bm25: f32,
-    query: Option<usize>,
-    #[serde(borrow, default)]
-    before: Cow<'body, str>,
-    #[serde(borrow, default)]
-    after: Cow<'body, str>,
-    #[serde(borrow, default)]
-    header: Cow<'body, str>,
-    #[serde(default)]
-    header_start: usize,
-    #[serde(default)]
-    matches: Vec<Match>,
-    source_start: Option<usize>,
-    source_end: Option<usize>,
-    page_number: Option<usize>,
-    #[serde(default)]
-    rectangles: Vec<Rectangle>,
-}
-
-#[derive(Deserialize)]
-struct Match {
-    word: String,
-    start: usize,
-    end: usize,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    windows: usize,
-    windows_scored: usize,
-    encoded: usize,
-    tokens: usize,
-    truncated: usize,
-}
-
-#[derive(Deserialize)]
-struct Timings {
-    cutting: f64,
-    tokenizing: f64,
-    waiting: f64,
-    ranking: f64,
-}
-
 /// What an answer must match.
-pub struct ExpectedAnswer {
+pub struct ExpectedAnswer<'call> {
     pub pairing: Pairing,
     pub queries: usize,
-    pub explain: bool,
     pub returns_texts: bool,
-    /// Characters of each page's source; `None` for a stored page.
-    pub lengths: Vec<Option<usize>>,
-}
-
-/// The texts of a passage of a stored page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredPassage {
-    pub text: String,
-    /// The text before it, as much as was requested.
-    pub before: String,
-    pub after: String,
-    /// The names of the columns above it.
-    pub header: String,
-}
-
-/// Where a passage of an uploaded PDF stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// Number of the page on which it begins, from 1.
-    pub page_number: usize,
-    /// One for each of its lines.
-    pub rectangles: Vec<Rectangle>,
-}
-
-/// A part of a line on a page of a PDF, in points from the page's lower left corner.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub struct Rectangle {
-    pub page: usize,
-    pub left: f32,
-    pub bottom: f32,
-    pub right: f32,
-    pub top: f32,
-}
-
-impl Rectangle {
-    fn is_finite(&self) -> bool {
-        [self.left, self.bottom, self.right, self.top].iter().all(|side| side.is_finite())
-    }
+    /// Each page's source; `None` for a stored page and for a file.
+    pub sources: Vec<Option<&'call str>>,
 }
 
 /// An answer that matches its request.
 #[derive(Debug)]
 pub struct Columns {
-    /// The columns; of stored pages and files, offsets without a text.
+    /// The columns of numbers. Of stored pages and files, texts are `None` unless the answer has them.
     pub answers: Answers,
-    /// The texts of the passages of pages that are on the server; empty if there are none.
-    pub passages: Vec<Option<StoredPassage>>,
-    /// The places of the passages of PDFs; empty if there are none.
-    pub places: Vec<Option<Place>>,
+    /// The highlight of each row.
+    pub rows: Vec<Highlight<'static>>,
 }
 
-/// Builds the columns, list after list.
 struct ColumnBuilder<'call> {
-    expected: &'call ExpectedAnswer,
+    expected: &'call ExpectedAnswer<'call>,
     answers: Answers,
-    passages: Vec<Option<StoredPassage>>,
-    places: Vec<Option<Place>>,
-    words: WordTable,
-    /// Which pages had a list already: another list must describe them alike.
+    rows: Vec<Highlight<'static>>,
+    /// For each page, whether its format and text are known.
     is_known: Vec<bool>,
 }
 
-/// Numbers words in the order of their first appearance.
-#[derive(Default)]
-struct WordTable {
-    numbers: HashMap<String, i64>,
-    listed: Vec<String>,
+/// The text of a page, as far as it is known.
+struct PageText<'call> {
+    /// Its characters, and the positions of its highlights.
+    text: Option<(usize, Positions<'call>)>,
+    /// Characters of its source.
+    source: Option<usize>,
 }
 
-/// The columns of an answer, and what only the server knows about its passages.
+/// Reads an answer, and checks that it matches its request.
 pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
-    let body: AnswerBody =
+    let body: Highlights =
         serde_json::from_slice(body).map_err(|error| bad(format!("its passages cannot be read: {error}")))?;
-    let pages = expected.lengths.len();
+    let pages = expected.sources.len();
     let lists = if expected.pairing == Pairing::All { expected.queries * pages } else { pages };
     if body.results.len() != lists {
         return Err(bad(format!("it has {} lists of passages instead of {lists}", body.results.len())));
     }
-    let Usage { windows, windows_scored, encoded, tokens, truncated } = body.usage;
-    let Timings { cutting, tokenizing, waiting, ranking } = body.timings;
+    let HighlightsUsage { windows, windows_scored, encoded, tokens, truncated } = body.rest.usage;
+    let Timings { cutting, tokenizing, waiting, ranking, .. } = body.rest.timings;
     let answers = Answers {
         texts: vec![None; pages],
         formats: vec![Format::Text; pages],
@@ -191,8 +76,7 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
         },
         ..Answers::default()
     };
-    let (passages, places, words) = (Vec::new(), Vec::new(), WordTable::default());
-    let mut columns = ColumnBuilder { expected, answers, passages, places, words, is_known: vec![false; pages] };
+    let mut columns = ColumnBuilder { expected, answers, rows: Vec::new(), is_known: vec![false; pages] };
     for (place, page) in body.results.into_iter().enumerate() {
         let (query, index) = match expected.pairing {
             Pairing::All => (place / pages, place % pages),
@@ -204,123 +88,117 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
         }
         columns.add(page, query)?;
     }
-    let ColumnBuilder { mut answers, mut passages, mut places, words, .. } = columns;
-    answers.matches.query_words = words.listed;
-    if passages.iter().all(Option::is_none) {
-        passages.clear();
-    }
-    if places.iter().all(Option::is_none) {
-        places.clear();
-    }
-    Ok(Columns { answers, passages, places })
+    let ColumnBuilder { mut answers, rows, .. } = columns;
+    answers.scores = rows.iter().map(|row| row.score).collect();
+    answers.cosines = rows.iter().map(|row| row.cosine).collect();
+    answers.bm25_scores = rows.iter().map(|row| row.bm25).collect();
+    Ok(Columns { answers, rows })
 }
 
 impl ColumnBuilder<'_> {
-    fn add(&mut self, mut page: PageResult, query: usize) -> Result<()> {
+    fn add(&mut self, mut page: PageHighlights<'static>, query: usize) -> Result<()> {
         let index = page.index;
         let highlights = std::mem::take(&mut page.highlights);
-        let (length, of_source) = self.describe(page)?;
-        let answers = &mut self.answers;
-        for highlight in highlights {
-            let Highlight { text, start, end, score, cosine, bm25, before, after, header, header_start, .. } =
-                highlight;
-            let (first, last) = (start.checked_sub(before.chars().count()), end.checked_add(after.chars().count()));
-            let (first, last) = (first.unwrap_or(usize::MAX), last.unwrap_or(usize::MAX));
-            let names = (header_start, header_start.saturating_add(header.chars().count()));
-            let source = (highlight.source_start.unwrap_or(start), highlight.source_end.unwrap_or(end));
+        self.describe(page)?;
+        let Answers { ends, texts, formats, spans, contexts, headers, sources, pages, queries, .. } = &mut self.answers;
+        let known = PageText::new(self.expected.sources[index], texts[index].as_deref(), formats[index], &highlights);
+        for mut highlight in highlights {
             let query = highlight.query.unwrap_or(query);
-            let is_inside = |(start, end): (usize, usize), length: Option<usize>| {
-                start <= end && end <= length.unwrap_or(usize::MAX - 1)
-            };
-            let fits = is_inside((start, end), length)
-                && is_inside((first, last), length)
-                && is_inside(names, length)
-                && is_inside(source, of_source);
-            // Of a stored page, only the length of the passage's own text can be checked.
-            if !fits || query >= self.expected.queries || (length.is_none() && text.chars().count() != end - start) {
+            let (start, end) = (highlight.start, highlight.end);
+            let source = (
+                *highlight.source_start.get_or_insert(highlight.start),
+                *highlight.source_end.get_or_insert(highlight.end),
+            );
+            let Some([span, context, header]) = spans_of(&highlight)
+                .filter(|_| known.has(&highlight) && is_inside(source, known.source) && query < self.expected.queries)
+            else {
                 return Err(bad(format!("it has an impossible passage at {start} to {end} of page {index}")));
-            }
-            if ![score, cosine, bm25].iter().all(|value| value.is_finite()) {
+            };
+            if ![highlight.score, highlight.cosine, highlight.bm25].iter().all(|value| value.is_finite()) {
                 return Err(bad(format!("a passage of page {index} has a score that is not finite")));
             }
-            if !highlight.rectangles.iter().all(Rectangle::is_finite) {
+            if !highlight.rectangles.iter().flatten().all(is_finite) {
                 return Err(bad(format!("a passage of page {index} has a rectangle with impossible sides")));
             }
-            let place = |page_number| Place { page_number, rectangles: highlight.rectangles };
-            self.places.push(highlight.page_number.map(place));
-            answers.spans.extend([column(start)?, column(end)?]);
-            answers.contexts.extend([column(first)?, column(last)?]);
-            answers.headers.extend([column(names.0)?, column(names.1)?]);
-            answers.sources.extend([column(source.0)?, column(source.1)?]);
-            answers.scores.push(score);
-            answers.cosines.push(cosine);
-            answers.bm25_scores.push(bm25);
-            answers.pages.push(column(index)?);
-            answers.queries.push(column(query)?);
-            self.passages.push(length.is_none().then(|| StoredPassage {
-                text: text.into_owned(),
-                before: before.into_owned(),
-                after: after.into_owned(),
-                header: header.into_owned(),
-            }));
-            if self.expected.explain {
-                add_matches(&mut answers.matches, highlight.matches, length, &mut self.words)?;
+            let columns = [&mut *spans, &mut *contexts, &mut *headers, &mut *sources];
+            for (column, (start, end)) in columns.into_iter().zip([span, context, header, source]) {
+                column.extend([count(start)?, count(end)?]);
             }
+            pages.push(count(index)?);
+            queries.push(count(query)?);
+            self.rows.push(highlight);
         }
-        answers.ends.push(column(answers.scores.len())?);
+        ends.push(count(self.rows.len())?);
         Ok(())
     }
 
-    /// Adds what an answer says about a page. Returns the characters of its text and of its source, if known.
-    fn describe(&mut self, page: PageResult) -> Result<(Option<usize>, Option<usize>)> {
+    /// Adds what an answer says about a page.
+    fn describe(&mut self, page: PageHighlights<'static>) -> Result<()> {
         let index = page.index;
-        let format = page.format;
-        let of_source = self.expected.lengths[index];
-        let is_here = of_source.is_some();
+        let is_here = self.expected.sources[index].is_some();
+        let format = [Format::Text, Format::Markdown, Format::Html].into_iter().find(|one| one.name() == page.format);
+        let format = format.ok_or_else(|| bad(format!("page {index} has the unknown format {:?}", page.format)))?;
         // The text of a sent page is known, except for HTML; that of a stored page may be in the answer.
-        let text = page.text.filter(|_| !is_here || format == Format::Html);
+        let text = page.text.filter(|_| !is_here || format == Format::Html).map(String::from);
         if text.is_none() && ((is_here && format == Format::Html) || (!is_here && self.expected.returns_texts)) {
             return Err(bad(format!("it lacks the text of page {index}")));
         }
-        let described = (format, text, page.windows, page.windows_scored);
         let answers = &mut self.answers;
-        if self.is_known[index] && (answers.formats[index] != described.0 || answers.texts[index] != described.1) {
+        if self.is_known[index] && (answers.formats[index] != format || answers.texts[index] != text) {
             return Err(bad(format!("it describes page {index} in two ways")));
         }
-        let text_length = described.1.as_ref().map(|text| text.chars().count());
-        (answers.formats[index], answers.texts[index], answers.windows[index], answers.windows_scored[index]) =
-            described;
+        (answers.formats[index], answers.texts[index]) = (format, text);
+        (answers.windows[index], answers.windows_scored[index]) = (page.windows, page.windows_scored);
         self.is_known[index] = true;
-        let is_source = !is_here && format != Format::Html;
-        Ok((text_length.or(of_source), if is_source { text_length } else { of_source }))
+        Ok(())
     }
 }
 
-impl WordTable {
-    fn number(&mut self, word: String) -> Result<i64> {
-        if let Some(number) = self.numbers.get(&word) {
-            return Ok(*number);
+impl<'call> PageText<'call> {
+    fn new(source: Option<&'call str>, text: Option<&'call str>, format: Format, highlights: &[Highlight]) -> Self {
+        let places = || {
+            let texts = highlights.iter().flat_map(Highlight::parts);
+            texts.flat_map(|(start, text)| [start, start.saturating_add(text.chars().count())]).collect()
+        };
+        let length = |text: &str| text.chars().count();
+        Self {
+            text: text.or(source).map(|text| (length(text), Positions::of(text, places()))),
+            source: source.or(text.filter(|_| format != Format::Html)).map(length),
         }
-        let number = column(self.listed.len())?;
-        self.listed.push(word.clone());
-        self.numbers.insert(word, number);
-        Ok(number)
+    }
+
+    /// Whether a highlight's texts and matches can be those of the page.
+    fn has(&self, highlight: &Highlight) -> bool {
+        let Some((length, positions)) = &self.text else { return true };
+        let is_text = |(start, text): (usize, &str)| {
+            let span = (start, start.saturating_add(text.chars().count()));
+            is_inside(span, Some(*length)) && positions.between(span.0, span.1) == text
+        };
+        let mut matches = highlight.matches.iter().flatten();
+        highlight.parts().into_iter().all(is_text)
+            && matches.all(|found| is_inside((found.start, found.end), Some(*length)))
     }
 }
 
-fn add_matches(matches: &mut Matches, found: Vec<Match>, length: Option<usize>, words: &mut WordTable) -> Result<()> {
-    for Match { word, start, end } in found {
-        if start > end || length.is_some_and(|length| end > length) {
-            return Err(bad(format!("it has a match at {start} to {end}, outside its page")));
-        }
-        matches.spans.extend([column(start)?, column(end)?]);
-        matches.words.push(words.number(word)?);
-    }
-    matches.ends.push(column(matches.words.len())?);
-    Ok(())
+/// The spans of a highlight, of it with its context, and of its header; `None` if they cannot be.
+fn spans_of(highlight: &Highlight) -> Option<[(usize, usize); 3]> {
+    let length = |text: Option<&str>| text.map_or(0, |text| text.chars().count());
+    let Highlight { text, start, end, before, after, header, .. } = highlight;
+    let names = highlight.header_start.unwrap_or_default();
+    let span = (*start, start.checked_add(length(Some(text)))?);
+    let context = (start.checked_sub(length(before.as_deref()))?, end.checked_add(length(after.as_deref()))?);
+    (span.1 == *end).then_some([span, context, (names, names.checked_add(length(header.as_deref()))?)])
 }
 
-fn column(count: usize) -> Result<i64> {
+fn is_inside((start, end): (usize, usize), length: Option<usize>) -> bool {
+    start <= end && end <= length.unwrap_or(usize::MAX - 1)
+}
+
+fn is_finite(rectangle: &Rectangle) -> bool {
+    [rectangle.left, rectangle.bottom, rectangle.right, rectangle.top].iter().all(|side| side.is_finite())
+}
+
+fn count(count: usize) -> Result<i64> {
     i64::try_from(count).map_err(|_| bad("it has a count out of range"))
 }
 
@@ -333,11 +211,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use pullquote_core::error::ErrorKind;
+    use pullquote_wire::result::Match;
     use serde_json::json;
 
-    /// One page, of ten characters or stored.
-    fn expected(length: Option<usize>) -> ExpectedAnswer {
-        ExpectedAnswer { pairing: Pairing::All, queries: 1, explain: true, returns_texts: false, lengths: vec![length] }
+    const PAGE: &str = "xéabc56789";
+
+    /// One page, sent or stored.
+    fn expected(source: Option<&str>) -> ExpectedAnswer<'_> {
+        ExpectedAnswer { pairing: Pairing::All, queries: 1, returns_texts: false, sources: vec![source] }
     }
 
     fn answer(changes: &[(&str, serde_json::Value)]) -> Vec<u8> {
@@ -345,7 +226,7 @@ mod tests {
             "text": "abc", "start": 2, "end": 5, "score": 0.5, "cosine": 0.25, "bm25": 1.5,
             "matches": [{"word": "abc", "start": 2, "end": 5}],
         });
-        let mut page = json!({"index": 0, "text_hash": "x", "format": "text", "windows": 4, "windows_scored": 2});
+        let mut page = json!({"index": 0, "text_hash": "x", "format": "text", "windows": 4, "windows_scored": 2, "answered": true});
         for (name, value) in changes {
             match name.strip_prefix("page.") {
                 Some(name) => page[name] = value.clone(),
@@ -354,7 +235,7 @@ mod tests {
         }
         page["highlights"] = json!([highlight]);
         json!({
-            "results": [page], "offsets": "codepoint",
+            "results": [page], "answered": true, "offsets": "codepoint",
             "usage": {"windows": 4, "windows_scored": 2, "encoded": 1, "tokens": 9, "truncated": 0},
             "timings": {"queue": 0.0, "cutting": 0.1, "tokenizing": 0.0, "waiting": 0.0, "ranking": 0.0},
         })
@@ -364,25 +245,25 @@ mod tests {
 
     #[test]
     fn an_answer_becomes_columns() {
-        let Columns { answers, passages, .. } = read_answers(
-            &answer(&[("before", json!("xy")), ("header", json!("é")), ("header_start", json!(1))]),
-            &expected(Some(10)),
-        )
-        .unwrap();
-        assert!(passages.is_empty());
+        let around = [("before", json!("xé")), ("header", json!("é")), ("header_start", json!(1))];
+        let Columns { answers, rows } = read_answers(&answer(&around), &expected(Some(PAGE))).unwrap();
+        let matches = vec![Match { word: "abc".into(), start: 2, end: 5 }];
+        assert_eq!((rows.len(), &rows[0].text, rows[0].source_start), (1, &"abc".into(), Some(2)));
+        assert_eq!(rows[0].matches, Some(matches));
         assert_eq!((answers.ends, answers.spans, answers.contexts), (vec![1], vec![2, 5], vec![0, 5]));
         assert_eq!(answers.headers, [1, 2]);
         assert_eq!((answers.windows, answers.windows_scored, answers.scores), (vec![4], vec![2], vec![0.5]));
-        assert_eq!((answers.matches.ends, answers.matches.query_words), (vec![1], vec!["abc".to_owned()]));
     }
 
     #[test]
     fn an_answer_that_does_not_match_its_request_is_an_error() {
         let cases = [
+            ("text", json!("abd")),
             ("start", json!(6)),
             ("end", json!(11)),
             ("before", json!("xyz")),
-            ("after", json!("123456")),
+            ("before", json!("yé")),
+            ("after", json!("567890")),
             ("header", json!("01234567890")),
             ("header_start", json!(11)),
             ("source_end", json!(11)),
@@ -396,7 +277,7 @@ mod tests {
         ];
         for change in cases {
             let name = change.0;
-            let error = read_answers(&answer(&[change]), &expected(Some(10))).unwrap_err();
+            let error = read_answers(&answer(&[change]), &expected(Some(PAGE))).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadAnswer, "{name}");
         }
     }
@@ -404,15 +285,12 @@ mod tests {
     #[test]
     fn a_passage_of_a_stored_page_brings_its_own_text() {
         let around = [("before", json!("xy")), ("after", json!("é")), ("header", json!("h"))];
-        let Columns { answers, passages, .. } = read_answers(&answer(&around), &expected(None)).unwrap();
-        let passage = StoredPassage {
-            text: "abc".to_owned(),
-            before: "xy".to_owned(),
-            after: "é".to_owned(),
-            header: "h".to_owned(),
-        };
+        let Columns { answers, rows } = read_answers(&answer(&around), &expected(None)).unwrap();
         assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
-        assert_eq!(passages, [Some(passage)]);
+        assert_eq!(
+            (&rows[0].text, &rows[0].before, &rows[0].header),
+            (&"abc".into(), &Some("xy".into()), &Some("h".into()))
+        );
         for change in
             [("text", json!("ab")), ("text", json!("abcd")), ("before", json!("xyz")), ("source_end", json!(1))]
         {
@@ -428,8 +306,7 @@ mod tests {
         let placed = |left| answer(&[("page_number", json!(3)), ("rectangles", json!([rectangle(left)]))]);
         let columns = read_answers(&placed(1.5), &expected(None)).unwrap();
         let rectangles = vec![Rectangle { page: 3, left: 1.5, bottom: 2.0, right: 3.0, top: 4.0 }];
-        assert_eq!(columns.places, [Some(Place { page_number: 3, rectangles })]);
-        assert!(read_answers(&answer(&[]), &expected(None)).unwrap().places.is_empty());
+        assert_eq!((columns.rows[0].page_number, &columns.rows[0].rectangles), (Some(3), &Some(rectangles)));
         let nowhere = String::from_utf8(placed(1.5)).unwrap().replace("1.5,\"page\"", "1e300,\"page\"");
         assert!(nowhere.contains("1e300"));
         assert!(read_answers(nowhere.as_bytes(), &expected(None)).is_err());
@@ -438,9 +315,8 @@ mod tests {
     #[test]
     fn return_texts_requires_the_text_of_a_stored_page() {
         let with_texts = ExpectedAnswer { returns_texts: true, ..expected(None) };
-        let Columns { answers, passages, .. } =
-            read_answers(&answer(&[("page.text", json!("01234567"))]), &with_texts).unwrap();
-        assert_eq!((answers.texts, passages.len()), (vec![Some("01234567".to_owned())], 0));
+        let Columns { answers, .. } = read_answers(&answer(&[("page.text", json!("01abc567"))]), &with_texts).unwrap();
+        assert_eq!(answers.texts, [Some("01abc567".to_owned())]);
         for text in [json!(null), json!("0123")] {
             assert!(read_answers(&answer(&[("page.text", text)]), &with_texts).is_err());
         }
@@ -460,8 +336,8 @@ mod tests {
             whole["results"] = json!([page(0), page(1)]);
             whole.to_string().into_bytes()
         };
-        assert_eq!(read_answers(&body(["0123456", "0123456"]), &two).unwrap().answers.spans, [2, 5, 2, 5]);
-        assert!(read_answers(&body(["0123456", "01234"]), &two).is_err());
+        assert_eq!(read_answers(&body(["01abc56", "01abc56"]), &two).unwrap().answers.spans, [2, 5, 2, 5]);
+        assert!(read_answers(&body(["01abc56", "01abc"]), &two).is_err());
     }
 
     proptest! {
@@ -469,10 +345,10 @@ mod tests {
         fn random_bodies_are_answers_or_errors(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
             let place = at % body.len();
             body[place] = byte;
-            if let Ok(Columns { answers, passages, .. }) = read_answers(&body, &expected(None)) {
-                prop_assert_eq!(passages.len(), answers.scores.len());
+            if let Ok(Columns { answers, rows }) = read_answers(&body, &expected(None)) {
+                prop_assert_eq!(rows.len(), answers.scores.len());
             }
-            if let Ok(Columns { answers, .. }) = read_answers(&body, &expected(Some(10))) {
+            if let Ok(Columns { answers, .. }) = read_answers(&body, &expected(Some(PAGE))) {
                 prop_assert!(answers.spans.iter().all(|place| (0..=10).contains(place)));
             }
         }

@@ -25,7 +25,7 @@ mod vectors;
 
 pub use call_options::CallOptions;
 pub use client::Client;
-pub use columns::{Columns, Place, Rectangle, StoredPassage};
+pub use columns::Columns;
 pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsRequest, ReturnOptions};
 pub use rerank::RerankResult;

@@ -138,7 +138,7 @@ impl Client {
             // The checks of the engine, before a request is sent.
             request.options.question()?;
             request.texts.check()?;
-            let HighlightsRequest { texts, files, options, returns, .. } = &request;
+            let HighlightsRequest { texts, files, returns, .. } = &request;
             let sent = (0..texts.pages.len()).map(|page| request.text(page));
             let size = sent.clone().flatten().map(str::len).sum::<usize>()
                 + files.iter().map(|file| file.content.len()).sum::<usize>();
@@ -155,10 +155,9 @@ impl Client {
             }
             let answer = shared.fetch(&post, call).await?;
             let read = |body: &[u8]| {
-                let lengths = sent.clone().map(|text| text.map(|text| text.chars().count())).collect();
-                let (pairing, queries) = (texts.pairing, texts.queries.len());
-                let (explain, returns_texts) = (options.explain, returns.texts);
-                read_answers(body, &ExpectedAnswer { pairing, queries, explain, returns_texts, lengths })
+                let (pairing, queries, returns_texts) = (texts.pairing, texts.queries.len(), returns.texts);
+                let sources = sent.clone().collect();
+                read_answers(body, &ExpectedAnswer { pairing, queries, returns_texts, sources })
             };
             let Some(dtype) = returns.vectors else {
                 let columns =

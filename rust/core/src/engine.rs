@@ -16,6 +16,7 @@ mod comparison;
 mod context;
 mod passages;
 mod prepared;
+mod rows;
 mod run;
 mod static_vectors;
 
@@ -59,6 +60,7 @@ pub use hosted::{HostEncoder, Hosted};
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Question, Request, Work};
+pub use rows::{Rows, number, pair};
 use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
 

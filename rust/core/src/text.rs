@@ -4,3 +4,4 @@ pub mod formats;
 pub mod kinds;
 pub mod page;
 pub mod pieces;
+pub mod positions;

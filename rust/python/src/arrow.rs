@@ -5,6 +5,7 @@
 
 mod cells;
 mod columns;
+mod highlights;
 mod input;
 mod output;
 
@@ -15,7 +16,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Engine, Pair, Question};
+use pullquote_core::engine::{self, Engine, Pair, Question, Rows};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
@@ -28,7 +29,8 @@ use crate::options::read_options;
 use crate::results::Work;
 pub(crate) use columns::ColumnNames;
 use columns::{ColumnIndices, read_rows};
-use output::{Fields, Writer};
+pub(crate) use highlights::HighlightsWriter;
+use output::Writer;
 
 /// Rows in progress at a time. The next rows of a stream are read after these are answered.
 const GROUP_ROWS: usize = 8192;
@@ -81,6 +83,14 @@ impl Table {
     }
 }
 
+impl Table {
+    /// A row for each highlight.
+    pub(crate) fn of_highlights(columns: HighlightsWriter) -> Result<Self> {
+        let batch = RecordBatch::from(columns.finish()?);
+        Ok(Self { schema: batch.schema(), batches: vec![batch], errors: 0, work: engine::Work::default().into() })
+    }
+}
+
 /// The answers to the rows of a table.
 pub(crate) fn highlights(
     py: Python<'_>,
@@ -90,16 +100,7 @@ pub(crate) fn highlights(
     options: &Bound<'_, PyDict>,
 ) -> PyResult<Table> {
     let options: Options = read_options(options, &[])?;
-    let table_call = TableCall {
-        question: options.question().map_err(Failure)?,
-        format: options.format,
-        fields: Fields {
-            context: options.context > 0,
-            matches: options.explain,
-            source: options.format != Format::Text,
-        },
-        names,
-    };
+    let table_call = TableCall { question: options.question().map_err(Failure)?, format: options.format, names };
     let input = input::Input::take(table)?;
     leave_python(py, options.timeout, |call| {
         table_call.run(engine, input, &call.clone().with_priority(options.priority))
@@ -110,14 +111,13 @@ struct TableCall {
     names: ColumnNames,
     question: Question,
     format: Format,
-    fields: Fields,
 }
 
 impl TableCall {
     fn run(&self, engine: &Engine, input: input::Input, call: &Call) -> Result<Table> {
         let mut reader = input.read()?;
         let indices = ColumnIndices::find(&reader.schema(), &self.names)?;
-        let mut writer = Writer::new(indices.id_field(&reader.schema()), self.fields, self.names.questions.len());
+        let mut writer = Writer::new(indices.id_field(&reader.schema()), self.names.questions.len());
         let most = (GROUP_ROWS / self.names.questions.len().max(1)).max(1);
         let mut group = RowGroup::default();
         for batch in &mut reader {
@@ -150,7 +150,8 @@ impl TableCall {
         let mut writing = writer.over(&group.batches, &rows, indices);
         engine.highlights_of_pairs(&pairs, self.format, &self.question, call, &mut |range, answers| match answers {
             Ok(answers) => {
-                range.enumerate().try_for_each(|(place, pair)| writing.push(&answers, place, pairs[pair].page))?;
+                let found = Rows::new(&answers, 0..answers.scores.len(), |page| pairs[range.start + page].page);
+                (0..range.len()).try_for_each(|answer| writing.push(&answers, answer, &found))?;
                 writing.add_work(answers.work);
                 Ok(())
             }

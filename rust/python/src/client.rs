@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
-    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, Place, ReturnOptions, Settings, StoredDocument,
-    Vectors,
+    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, ReturnOptions, Settings, StoredDocument, Vectors,
 };
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
@@ -19,7 +18,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 use crate::completion::{CompletionSender, IntoPython, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
@@ -69,55 +68,6 @@ record! {
         index: usize,
         /// The cosine of its vector with the query's.
         score: f32,
-    }
-}
-
-record! {
-    "pullquote._native",
-    from pullquote_client::StoredPassage,
-    /// The text of a highlight whose page only the server has.
-    StoredPassage {
-        /// Its text.
-        text: String,
-        /// The `context` before it.
-        before: String,
-        /// The `context` after it.
-        after: String,
-        /// The names of the columns above it.
-        header: String,
-    }
-}
-
-record! {
-    "pullquote._native",
-    from pullquote_client::Rectangle,
-    /// A part of a line on a page of a PDF, in points.
-    PageRectangle {
-        /// The page's number, from 1.
-        page: usize,
-        /// Its left side.
-        left: f32,
-        /// Its lower side.
-        bottom: f32,
-        /// Its right side.
-        right: f32,
-        /// Its upper side.
-        top: f32,
-    }
-}
-
-/// Where a highlight is in a PDF.
-#[pyclass(frozen, get_all, module = "pullquote._native")]
-pub(crate) struct PagePlace {
-    /// Number of the page on which it begins, from 1.
-    page_number: usize,
-    /// One for each of its lines.
-    rectangles: Vec<PageRectangle>,
-}
-
-impl From<Place> for PagePlace {
-    fn from(Place { page_number, rectangles }: Place) -> Self {
-        Self { page_number, rectangles: rectangles.into_iter().map(PageRectangle::from).collect() }
     }
 }
 
@@ -247,17 +197,9 @@ impl Client {
             returns,
         };
         Ok(self.call(self.client.highlights(request, call), move |py, answer| {
-            let HighlightsAnswer { columns: Columns { answers, passages, places }, vectors } = answer;
-            let rows = answers.scores.len();
-            let mut columns = HighlightColumns::new(py, answers)?;
-            if !passages.is_empty() {
-                let passages = passages.into_iter().map(|passage| passage.map(StoredPassage::from));
-                columns.passages = Some(PyList::new(py, passages.collect::<Vec<_>>())?.unbind());
-            }
-            if !places.is_empty() {
-                columns.places =
-                    Some(PyList::new(py, places.into_iter().map(|place| place.map(PagePlace::from)))?.unbind());
-            }
+            let HighlightsAnswer { columns: Columns { answers, rows: highlights }, vectors } = answer;
+            let rows = highlights.len();
+            let mut columns = HighlightColumns::new(py, answers, highlights)?;
             if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
                 columns.vectors = Some(packed(py, rows, dtype, of_passages)?);
                 columns.query_vectors = Some(packed(py, number, dtype, of_queries)?);

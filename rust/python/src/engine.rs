@@ -55,7 +55,7 @@ impl Engine {
         let finished = leave_python(py, None, |_| self.steps.lock().unwrap_or_else(PoisonError::into_inner).step())?;
         let output = |Finished { id, answers, progress }: Finished| {
             let (columns, error) = match answers {
-                Ok(answers) => (Some(Py::new(py, HighlightColumns::new(py, answers)?)?), None),
+                Ok(answers) => (Some(Py::new(py, HighlightColumns::new(py, answers, Vec::new())?)?), None),
                 Err(error) => (None, Some(PyErr::from(Failure(error)).into_value(py))),
             };
             Ok(FinishedRequest { request_id: id, columns, error, progress: progress.into() })

@@ -70,7 +70,7 @@ impl Highlighter {
             let call = call.clone().with_priority(options.priority);
             self.engine.wait(&call, self.engine.highlights(&request, &question, &call))
         })?;
-        HighlightColumns::new(py, answers)
+        HighlightColumns::new(py, answers, Vec::new())
     }
 
     fn highlights_arrow(
@@ -121,7 +121,7 @@ impl Highlighter {
         let work = |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
             engine.highlights(&request, &question, &call).await
         };
-        self.start(call, reply_to, work, |py, answers| HighlightColumns::new(py, answers)?.into_py_any(py))
+        self.start(call, reply_to, work, |py, answers| HighlightColumns::new(py, answers, Vec::new())?.into_py_any(py))
     }
 
     fn start_embed(

@@ -15,6 +15,7 @@ mod failures;
 mod fetch;
 mod file_kind;
 mod function;
+mod highlight_rows;
 mod highlighter;
 mod highlights_body;
 mod hosted;
@@ -57,13 +58,14 @@ mod _native {
     #[pymodule_export]
     use crate::{
         arrow::Table,
-        client::{Client, ClientCall, Document, PagePlace, PageRectangle, PutDocuments, Rank, StoredPassage},
+        client::{Client, ClientCall, Document, PutDocuments, Rank},
         completion::{Completion, CompletionQueue, PendingCall},
         cpu::{CpuEncoder, instruction_set, instruction_sets},
         engine::Engine,
         engine_handle::EngineHandle,
         fetch::fetch,
         file_kind::FileKind,
+        highlight_rows::HighlightRows,
         highlighter::Highlighter,
         highlights_body::{BodyRefusal, HighlightsBody},
         hosted::{Hosted, HostedCall},

@@ -6,11 +6,13 @@ use pullquote_core::engine::{self, Answers};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::CallProgress;
 use pullquote_core::text::page::CharSpan;
+use pullquote_wire::result::Highlight;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::failures::raise;
+use crate::highlight_rows::HighlightRows;
 
 /// Declares a class like a frozen dataclass: read-only attributes, a constructor, `==`, `repr()` and pickling. With
 /// `from`, it is made of the core's struct with the same fields.
@@ -220,19 +222,11 @@ pub(crate) struct HighlightColumns {
     queries: Py<PyArray1<i64>>,
     windows: Py<PyArray1<i64>>,
     windows_scored: Py<PyArray1<i64>>,
-    match_ends: Py<PyArray1<i64>>,
-    match_spans: Py<PyArray2<i64>>,
-    match_words: Py<PyArray1<i64>>,
-    query_words: Vec<String>,
     /// For each page its text, or `None` where that is the source.
     texts: Py<PyList>,
     formats: Vec<String>,
     work: Work,
-    /// From a server: for each highlight its text, the text before and after it, and its header, or `None` where the
-    /// caller has the page.
-    pub(crate) passages: Option<Py<PyList>>,
-    /// From a server: for each highlight its `PagePlace`, or `None` where it is not of a PDF.
-    pub(crate) places: Option<Py<PyList>>,
+    rows: Py<HighlightRows>,
     /// From a server, bytes: a row for each highlight.
     pub(crate) vectors: Option<Py<PyArray2<u8>>>,
     /// From a server, bytes: a row for each query.
@@ -240,31 +234,27 @@ pub(crate) struct HighlightColumns {
 }
 
 impl HighlightColumns {
-    /// Moves the answers' columns into numpy arrays without copying them.
-    pub(crate) fn new(py: Python<'_>, answers: Answers) -> PyResult<Self> {
-        let (rows, matches) = (answers.scores.len(), answers.matches);
+    /// The arrays, and the rows that they are columns of: `highlights` from a server, or else those of the answers.
+    pub(crate) fn new(py: Python<'_>, mut answers: Answers, highlights: Vec<Highlight<'static>>) -> PyResult<Self> {
+        let texts = PyList::new(py, std::mem::take(&mut answers.texts))?.unbind();
+        let spans = |spans: &Vec<i64>| matrix(py, spans.len() / 2, 2, spans.clone());
         Ok(Self {
-            ends: vector(py, answers.ends),
-            spans: matrix(py, rows, 2, answers.spans)?,
-            contexts: matrix(py, rows, 2, answers.contexts)?,
-            headers: matrix(py, rows, 2, answers.headers)?,
-            sources: matrix(py, rows, 2, answers.sources)?,
-            scores: vector(py, answers.scores),
-            cosines: vector(py, answers.cosines),
-            bm25_scores: vector(py, answers.bm25_scores),
-            pages: vector(py, answers.pages),
-            queries: vector(py, answers.queries),
-            windows: vector(py, answers.windows),
-            windows_scored: vector(py, answers.windows_scored),
-            match_ends: vector(py, matches.ends),
-            match_spans: matrix(py, matches.words.len(), 2, matches.spans)?,
-            match_words: vector(py, matches.words),
-            query_words: matches.query_words,
-            texts: PyList::new(py, answers.texts)?.unbind(),
+            ends: vector(py, answers.ends.clone()),
+            spans: spans(&answers.spans)?,
+            contexts: spans(&answers.contexts)?,
+            headers: spans(&answers.headers)?,
+            sources: spans(&answers.sources)?,
+            scores: vector(py, answers.scores.clone()),
+            cosines: vector(py, answers.cosines.clone()),
+            bm25_scores: vector(py, answers.bm25_scores.clone()),
+            pages: vector(py, answers.pages.clone()),
+            queries: vector(py, answers.queries.clone()),
+            windows: vector(py, answers.windows.clone()),
+            windows_scored: vector(py, answers.windows_scored.clone()),
+            texts,
             formats: answers.formats.iter().map(ToString::to_string).collect(),
             work: answers.work.into(),
-            passages: None,
-            places: None,
+            rows: Py::new(py, HighlightRows { answers, highlights })?,
             vectors: None,
             query_vectors: None,
         })

@@ -7,7 +7,6 @@ pub(crate) mod highlights;
 pub(crate) mod limits;
 pub(crate) mod llama_cpp;
 pub(crate) mod mcp;
-pub(crate) mod offsets;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
 pub(crate) mod render;

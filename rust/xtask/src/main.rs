@@ -3,6 +3,7 @@
 mod errors;
 mod kinds;
 mod layers;
+mod results;
 mod tidy;
 
 use std::fs;
@@ -15,6 +16,8 @@ fn main() -> ExitCode {
         ("python/pullquote/errors.py", errors::python()),
         ("python/pullquote/_document_formats.py", kinds::python()),
         ("rust/server/page/kinds.js", kinds::page()),
+        ("python/pullquote/_results/fields.py", results::python()),
+        ("docs/python-api.md", results::docs(&root, "docs/python-api.md")),
     ];
     let complaints = match std::env::args().nth(1).as_deref() {
         Some("generate") => generated

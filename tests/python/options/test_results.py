@@ -4,6 +4,7 @@ import contextlib
 import html
 import json
 import os
+import pickle
 import pty
 import re
 import subprocess
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 import pullquote
 from pullquote import Highlight, Highlighter, Highlights, errors
 from pullquote._native import ANSWERED
-from pullquote._results.highlight import HighlightDict, Match
+from pullquote._results.fields import HighlightDict, make_lists
 from pullquote._results.marks import BLANK_LINE, shown_span
 from support.messages import raises
 
@@ -210,21 +211,25 @@ def test_to_dict_has_all_fields(result: Highlights) -> None:
         assert row["highlights"] == [json.loads(json.dumps(highlight.to_dict())) for highlight in found]
         for one, highlight in zip(row["highlights"], found, strict=True):
             assert one.keys() == get_type_hints(HighlightDict).keys()
-            matches = tuple(Match(**match) for match in one.pop("matches"))
-            assert (one.pop("page_number"), one.pop("rectangles")) == (None, [])
-            assert Highlight(**one, matches=matches) == highlight
+            assert (one["page_number"], one["rectangles"]) == (None, [])
+            assert Highlight(**make_lists(one)) == highlight
 
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
-def test_tables_have_a_row_for_each_highlight(highlighter: Highlighter, result: Highlights, kind: str) -> None:
+def test_tables_have_a_row_for_each_highlight(result: Highlights, kind: str) -> None:
     table = getattr(result, f"to_{kind}")()
     rows = table.to_dicts() if kind == "polars" else table.to_pylist() if kind == "arrow" else table.to_dict("records")
     every = [highlight for found in result for highlight in found]
     assert len(rows) == len(every)
     for row, highlight in zip(rows, every, strict=True):
-        assert row == {name: getattr(highlight, name) for name in row}
-    bare = getattr(highlighter.highlights(QUERY, [MOON]), f"to_{kind}")()
-    assert "id" not in (bare.column_names if kind == "arrow" else bare.columns)
+        assert row == {name: value for name, value in highlight.to_dict().items() if name in row}
+
+
+def test_pickled_result_is_the_same(result: Highlights) -> None:
+    again = pickle.loads(pickle.dumps(result))  # noqa: S301 - what was written above
+    assert [*again] == [*result]
+    assert again.to_arrow().equals(result.to_arrow())
+    assert again.marked("moon") == result.marked("moon")
 
 
 def test_fastapi_serializes_results(highlighter: Highlighter) -> None:

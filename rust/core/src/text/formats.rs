@@ -37,6 +37,16 @@ pub enum Format {
 }
 
 impl Format {
+    /// Its name in options and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Markdown => "markdown",
+            Self::Html => "html",
+            Self::Auto => "auto",
+        }
+    }
+
     /// The format that a source is read as; never [`Self::Auto`].
     pub fn of(self, source: &str) -> Self {
         if self == Self::Auto { detect::format(source) } else { self }
@@ -45,7 +55,7 @@ impl Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
+        f.write_str(self.name())
     }
 }
 

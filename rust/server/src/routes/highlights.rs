@@ -22,13 +22,14 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use futures_util::stream;
 use pullquote_core::engine::Work;
+use pullquote_wire::result::{Footer, Highlights, PageHighlights};
 use serde_json::json;
 
 use self::failure::NATIVE;
 pub use self::highlights_body::{BodyLimits, BodyRefusal, HighlightsBody};
 use self::request::HighlightsRequest;
-use self::response::{Footer, Frame, Highlights, PageHighlights};
-pub(super) use self::response::{is_answered, pair, place, places};
+use self::response::Frame;
+pub(super) use self::response::is_answered;
 pub(crate) use self::vectors::FORM;
 use self::vectors::{ReturnedVectors, VectorFormat};
 use crate::app::App;

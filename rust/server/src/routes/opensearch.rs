@@ -7,7 +7,9 @@
 //! Java does.
 
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Pairing, Request};
+use pullquote_core::engine::{Answers, Pairing, Request, pair};
+use pullquote_core::text::positions::Positions;
+use pullquote_wire::result::OffsetUnit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,9 +20,7 @@ use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::highlights::failure::NATIVE;
-use crate::routes::highlights::{pair, place};
 use crate::routes::limits::{check_count, check_lengths};
-use crate::routes::offsets::{OffsetUnit, Positions};
 use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
@@ -153,9 +153,7 @@ fn queries(pairs: &[QuestionAndContext]) -> (Vec<&str>, Pairing) {
 
 /// The highlights of a document as `OpenSearch` accepts them.
 fn spans(answers: &Answers, page: usize, text: &str) -> Vec<Utf16Span> {
-    let end = |page: usize| answers.ends.get(page).map_or(0, |end| place(*end));
-    let rows = (if page == 0 { 0 } else { end(page - 1) })..end(page);
-    let mut found: Vec<[usize; 2]> = rows.map(|row| pair(&answers.sources, row)).collect();
+    let mut found: Vec<[usize; 2]> = answers.rows_of(page).map(|row| pair(&answers.sources, row)).collect();
     found.sort_unstable();
     let places = Positions::of(text, found.iter().flatten().copied().collect());
     let mut last = 0;

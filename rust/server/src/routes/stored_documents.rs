@@ -9,6 +9,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing;
 use pullquote_core::engine::Work;
+use pullquote_wire::result::HASH_PATTERN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -25,7 +26,6 @@ use crate::routes::limits::{check_count, check_lengths};
 use crate::routes::route::{Api, Handling, JSON, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
-use crate::store::hashes::HASH_PATTERN;
 use crate::store::{Stored, not_stored};
 
 /// The longest id in bytes: as long as an address may be.

@@ -3,9 +3,6 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-/// The form of a [`text_hash`].
-pub(crate) const HASH_PATTERN: &str = "^sha256:[0-9a-f]{64}$";
-
 /// Identifies a text: the SHA-256 of its UTF-8, after `sha256:`.
 pub(crate) fn text_hash(text: &str) -> String {
     bytes_hash(text.as_bytes())

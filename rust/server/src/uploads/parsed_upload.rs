@@ -1,8 +1,7 @@
 //! A parsed document: its text, and where each character stands on its pages.
 
 use pullquote_core::text::formats::Format;
-use schemars::JsonSchema;
-use serde::Serialize;
+use pullquote_wire::result::Rectangle;
 
 /// What the core reads, and the places of a PDF.
 #[derive(Debug, Default)]
@@ -14,18 +13,6 @@ pub(crate) struct ParsedUpload {
     pub(crate) page_starts: Vec<usize>,
     /// Left, bottom, right and top of each character of a PDF; zeros where it has none.
     pub(crate) boxes: Vec<[f32; 4]>,
-}
-
-/// A part of a line on a page of a PDF, in points (1/72 inch) from the page's lower left corner.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(inline)]
-pub(crate) struct Rectangle {
-    /// Number of the page, from 1.
-    page: usize,
-    left: f32,
-    bottom: f32,
-    right: f32,
-    top: f32,
 }
 
 impl ParsedUpload {
@@ -53,8 +40,8 @@ impl ParsedUpload {
                 continue;
             }
             let next = Rectangle { page, left, bottom, right, top };
-            match made.last_mut().filter(|line| line.continues_with(&next)) {
-                Some(line) => line.extend(&next),
+            match made.last_mut().filter(|line| continues(line, &next)) {
+                Some(line) => extend(line, &next),
                 None => made.push(next),
             }
         }
@@ -62,22 +49,20 @@ impl ParsedUpload {
     }
 }
 
-impl Rectangle {
-    /// Whether a character's box continues this line, to the right or to the left: its middle is at the line's height,
-    /// and it is near.
-    fn continues_with(&self, next: &Self) -> bool {
-        let middle = f32::midpoint(next.bottom, next.top);
-        let near = 2.0 * (self.top - self.bottom);
-        let is_near = next.left <= self.right + near && next.right >= self.left - near;
-        self.page == next.page && self.bottom <= middle && middle <= self.top && is_near
-    }
+/// Whether a character's box continues a line, to the right or to the left: its middle is at the line's height, and it
+/// is near.
+fn continues(line: &Rectangle, next: &Rectangle) -> bool {
+    let middle = f32::midpoint(next.bottom, next.top);
+    let near = 2.0 * (line.top - line.bottom);
+    let is_near = next.left <= line.right + near && next.right >= line.left - near;
+    line.page == next.page && line.bottom <= middle && middle <= line.top && is_near
+}
 
-    fn extend(&mut self, next: &Self) {
-        self.left = self.left.min(next.left);
-        self.bottom = self.bottom.min(next.bottom);
-        self.right = self.right.max(next.right);
-        self.top = self.top.max(next.top);
-    }
+fn extend(line: &mut Rectangle, next: &Rectangle) {
+    line.left = line.left.min(next.left);
+    line.bottom = line.bottom.min(next.bottom);
+    line.right = line.right.max(next.right);
+    line.top = line.top.max(next.top);
 }
 
 #[cfg(test)]

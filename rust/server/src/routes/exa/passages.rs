@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use pullquote_core::engine::{Pairing, Request, Work};
+use pullquote_core::engine::{Pairing, Request, Rows, Work};
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::text::formats::{Document, Format};
+use pullquote_wire::result::{Highlight, OffsetUnit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,7 +13,6 @@ use super::request::HighlightOptions;
 use crate::app::App;
 use crate::http::failure::Failure;
 use crate::http::input::Input;
-use crate::routes::offsets::Positions;
 
 /// Characters of a page without a title that are its query if the request has none.
 const BEGINNING: usize = 300;
@@ -99,22 +99,13 @@ pub(super) fn find(
     };
     let (options, call) = (asked.options(pages.len(), query.is_some()), input.call(None));
     let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
-    let place = |value: i64| usize::try_from(value).unwrap_or_default();
-    let mut first = 0;
-    let found = pages.iter().zip(&answers.ends).map(|(page, end)| {
-        let rows = first..place(*end);
-        first = rows.end;
-        let spans: Vec<ScoredSpan> = rows
-            .map(|row| ScoredSpan {
-                start: place(answers.spans[2 * row]),
-                end: place(answers.spans[2 * row + 1]),
-                score: answers.scores[row],
-            })
-            .collect();
-        let places =
-            Positions::of(page.document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
-        let texts = spans.iter().map(|span| places.between(span.start, span.end).to_owned()).collect();
+    let rows = Rows::new(&answers, 0..answers.scores.len(), |page| pages[page].source);
+    let passages = |answer| {
+        let highlight = |row| rows.highlight(row, OffsetUnit::Codepoint);
+        let scored =
+            |Highlight { text, start, end, score, .. }: Highlight| (text.into(), ScoredSpan { start, end, score });
+        let (texts, spans) = answers.rows_of(answer).map(highlight).map(scored).unzip();
         Passages { texts, spans }
-    });
-    Ok((found.collect(), answers.work))
+    };
+    Ok(((0..answers.ends.len()).map(passages).collect(), answers.work))
 }

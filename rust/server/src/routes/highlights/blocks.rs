@@ -2,31 +2,18 @@
 
 use pullquote_core::text::formats::{Document, Format};
 use pullquote_core::text::page::{Block, BlockKind, CharSpan, PageText};
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::routes::offsets::{OffsetUnit, Positions};
-
-/// A heading, paragraph, list item, row of a table, line of code, or rule.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct PageBlock {
-    #[schemars(extend("enum" = ["heading", "prose", "item", "row", "code", "rule"]))]
-    kind: &'static str,
-    /// Start in the page, in the unit of `offsets`.
-    start: usize,
-    /// End in the page.
-    end: usize,
-}
+use pullquote_core::text::positions::Positions;
+use pullquote_wire::result::{OffsetUnit, PageBlock};
 
 /// The blocks of a source; none of plain text, which has no markup.
-pub(super) fn blocks(source: &str, format: Format, offsets: OffsetUnit) -> Vec<PageBlock> {
+pub(super) fn blocks(source: &str, format: Format, offsets: OffsetUnit) -> Vec<PageBlock<'static>> {
     let document = Document::read(source, format);
     let page = PageText::new(document.text());
     let blocks = document.blocks().unwrap_or_default();
     let spans: Vec<_> = blocks.iter().map(|block| page.chars(block.span)).collect();
     let positions = Positions::of(document.text(), spans.iter().flat_map(|span| [span.start, span.end]).collect());
     let of_span = |(block, span): (&Block, &CharSpan)| PageBlock {
-        kind: name(block.kind),
+        kind: name(block.kind).into(),
         start: positions.count(span.start, offsets),
         end: positions.count(span.end, offsets),
     };
@@ -50,7 +37,7 @@ mod tests {
 
     #[test]
     fn return_blocks_counts_in_the_offsets_unit() {
-        let block = |kind, start, end| PageBlock { kind, start, end };
+        let block = |kind: &'static str, start, end| PageBlock { kind: kind.into(), start, end };
         let source = "# 🍞\n\nBrot.";
         assert_eq!(
             blocks(source, Format::Markdown, OffsetUnit::Codepoint),

@@ -7,9 +7,10 @@ use std::time::Duration;
 use pullquote_core::engine::{Answers, Question, Request};
 use pullquote_core::error::Result;
 use pullquote_core::runtime::call::Call;
+use pullquote_wire::result::Highlights;
 
 use super::request::{HighlightsRequest, PreparedRequest};
-use super::response::{Frame, Highlights};
+use super::response::Frame;
 use crate::http::body;
 use crate::http::failure::{Failure, refused};
 use crate::routes::request_pages::RequestText;

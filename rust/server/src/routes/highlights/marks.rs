@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
+use pullquote_core::text::positions::Positions;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use crate::routes::offsets::Positions;
 
 /// A tag, or a list with one, as Elasticsearch has it.
 #[derive(Clone, Deserialize, JsonSchema)]

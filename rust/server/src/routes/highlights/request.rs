@@ -6,6 +6,7 @@ use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Question, Request};
+use pullquote_wire::result::OffsetUnit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -15,7 +16,6 @@ use super::vectors::VectorEncoding;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::limits::check_count;
-use crate::routes::offsets::OffsetUnit;
 use crate::routes::request_pages::{Documents, RequestPage, RequestText};
 use crate::routes::schema_placeholders::MAX_QUERIES;
 

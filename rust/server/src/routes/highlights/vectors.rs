@@ -14,6 +14,7 @@ use futures_util::stream;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::Role;
+use pullquote_wire::result::Vector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -59,15 +60,6 @@ pub(super) enum ReturnedVectors {
 pub(super) enum Written {
     Numbers(vectors::Vectors),
     Base64(Vec<String>),
-}
-
-/// A vector: numbers, or base64 of their bytes.
-#[derive(Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(inline)]
-pub(super) enum Numbers<'vectors> {
-    Numbers(&'vectors [f32]),
-    Base64(&'vectors str),
 }
 
 /// Vectors that come as bytes.
@@ -141,17 +133,14 @@ impl VectorFormat {
 }
 
 impl Written {
-    pub(super) fn rows(&self) -> Box<dyn Iterator<Item = Numbers<'_>> + '_> {
-        match self {
-            Self::Numbers(vectors) => Box::new(vectors.rows().map(Numbers::Numbers)),
-            Self::Base64(rows) => Box::new(rows.iter().map(|row| Numbers::Base64(row))),
-        }
+    pub(super) fn rows(&self) -> impl Iterator<Item = Vector<'_>> {
+        (0..).map_while(|row| self.row(row))
     }
 
-    pub(super) fn row(&self, row: usize) -> Option<Numbers<'_>> {
+    pub(super) fn row(&self, row: usize) -> Option<Vector<'_>> {
         match self {
-            Self::Numbers(vectors) => vectors.rows().nth(row).map(Numbers::Numbers),
-            Self::Base64(rows) => rows.get(row).map(|row| Numbers::Base64(row)),
+            Self::Numbers(vectors) => vectors.rows().nth(row).map(|row| Vector::Numbers(row.into())),
+            Self::Base64(rows) => rows.get(row).map(|row| Vector::Base64(row.into())),
         }
     }
 }

@@ -5,10 +5,11 @@
 use std::borrow::Cow;
 
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Pairing, Request, Work};
+use pullquote_core::engine::{Answers, Pairing, Request, Rows, Work, number};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::kinds::readable;
+use pullquote_wire::result::OffsetUnit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +22,7 @@ use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::routes::exa::named_pages::{self, NamedPage, check_names};
 use crate::routes::exa::passages::ExaPage;
-use crate::routes::highlights::{is_answered, pair, place, places};
+use crate::routes::highlights::is_answered;
 use crate::routes::limits::{check_count, check_lengths};
 
 /// Beyond this, counting the tokens of all sources would take longer than finding the passages.
@@ -237,23 +238,23 @@ fn failed_source(page: &NamedPage) -> Option<FailedSource> {
 fn passages(sources: &[Source], texts: &[&str], answers: &Answers) -> Vec<Passage> {
     let mut rows: Vec<usize> = (0..answers.scores.len()).collect();
     rows.sort_by(|a, b| answers.scores[*b].total_cmp(&answers.scores[*a]));
-    let places = places(texts, answers);
+    let found = Rows::new(answers, rows.iter().copied(), |page| texts[page]);
     let passage = |row: usize| {
-        let index = place(answers.pages[row]);
-        let (source, (of_text, _)) = (&sources[index], &places[index]);
-        let [first, last] = pair(&answers.spans, row);
-        let [names, names_end] = pair(&answers.headers, row);
+        let source = &sources[number(answers.pages[row])];
+        let highlight = found.highlight(row, OffsetUnit::Codepoint);
+        let of_text = (highlight.start, highlight.end);
         // An agent has the source of its own texts; of a page it can read the text only.
-        let [start, end] = if source.page.is_some() { [first, last] } else { pair(&answers.sources, row) };
+        let of_source = highlight.source_start.zip(highlight.source_end).filter(|_| source.page.is_none());
+        let (start, end) = of_source.unwrap_or(of_text);
         let document = source.page.and_then(NamedPage::document);
         Passage {
-            text: of_text.between(first, last).to_owned(),
+            text: highlight.text.into(),
             source: source.name.to_string(),
             start,
             end,
-            page: document.and_then(|document| document.page_number(first)),
-            score: (f64::from(answers.scores[row]) * 1e4).round() / 1e4,
-            header: of_text.between(names, names_end).to_owned(),
+            page: document.and_then(|document| document.page_number(highlight.start)),
+            score: (f64::from(highlight.score) * 1e4).round() / 1e4,
+            header: highlight.header.unwrap_or_default().into(),
         }
     };
     rows.into_iter().map(passage).collect()

@@ -1,23 +1,8 @@
-//! Offsets: the same place of a text counted in code points, UTF-16 units or bytes.
+//! Offsets of answers: the same place of a text counted in code points, UTF-16 units or bytes.
 //!
-//! The core counts code points, as Python does. JavaScript, Java and C# count UTF-16 units, Rust and Go bytes of UTF-8.
+//! Answers count code points, as Python does. JavaScript, Java and C# count UTF-16 units, Rust and Go bytes of UTF-8.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Unit of offsets: code points as in Python, UTF-16 units as in JavaScript, or bytes of UTF-8.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(crate) enum OffsetUnit {
-    /// Unicode code points.
-    #[default]
-    Codepoint,
-    /// Units of UTF-16.
-    Utf16,
-    /// Bytes of UTF-8.
-    Byte,
-}
+use pullquote_wire::result::OffsetUnit;
 
 /// A place in each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +13,8 @@ struct Position {
 }
 
 /// Places of a text that are known by their code points.
-pub(crate) struct Positions<'text> {
+#[derive(Debug)]
+pub struct Positions<'text> {
     text: &'text str,
     /// In order; none where every character is one byte, and all counts are the same.
     known: Vec<Position>,
@@ -36,7 +22,7 @@ pub(crate) struct Positions<'text> {
 
 impl<'text> Positions<'text> {
     /// Looks these places up, in one walk through the text.
-    pub(crate) fn of(text: &'text str, mut wanted: Vec<usize>) -> Self {
+    pub fn of(text: &'text str, mut wanted: Vec<usize>) -> Self {
         if text.is_ascii() {
             return Self { text, known: Vec::new() };
         }
@@ -55,7 +41,7 @@ impl<'text> Positions<'text> {
     }
 
     /// A known place in another unit.
-    pub(crate) fn count(&self, codepoint: usize, offsets: OffsetUnit) -> usize {
+    pub fn count(&self, codepoint: usize, offsets: OffsetUnit) -> usize {
         let place = self.place(codepoint);
         match offsets {
             OffsetUnit::Codepoint => place.codepoint,
@@ -65,7 +51,7 @@ impl<'text> Positions<'text> {
     }
 
     /// The text between two known places.
-    pub(crate) fn between(&self, start: usize, end: usize) -> &'text str {
+    pub fn between(&self, start: usize, end: usize) -> &'text str {
         &self.text[self.place(start).byte..self.place(end).byte]
     }
 

@@ -1,0 +1,146 @@
+//! The highlights of a result: their texts are cut out of the pages when they are read.
+
+use std::collections::BTreeMap;
+
+use pullquote_core::engine::{Answers, Rows, number};
+use pullquote_core::error::ErrorKind;
+use pullquote_wire::result::{Highlight, OffsetUnit};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use serde_json::Value;
+
+use crate::arrow::{self, Table};
+use crate::failures::{Failure, raise};
+
+/// The rows of a result. `texts` are those of its pages; `""` where only a server has the page.
+#[pyclass(frozen, module = "pullquote._native")]
+pub(crate) struct HighlightRows {
+    pub(crate) answers: Answers,
+    /// From a server, a highlight for each row; else empty.
+    pub(crate) highlights: Vec<Highlight<'static>>,
+}
+
+impl HighlightRows {
+    /// Visits rows: the row, its highlight, and where that starts and ends in bytes of its page, if that is at hand.
+    pub(crate) fn each(
+        &self,
+        rows: &[usize],
+        texts: &Bound<'_, PyList>,
+        mut visit: impl FnMut(usize, &Highlight, Option<[usize; 2]>) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let mut pages: BTreeMap<usize, PyBackedStr> = BTreeMap::new();
+        for row in rows {
+            let page = number(self.answers.pages[*row]);
+            if let std::collections::btree_map::Entry::Vacant(entry) = pages.entry(page) {
+                entry.insert(texts.get_item(page)?.extract().map_err(PyErr::from)?);
+            }
+        }
+        let made = Rows::new(&self.answers, rows.iter().copied(), |page| &pages[&page]);
+        for row in rows {
+            let here;
+            let highlight = match self.highlights.get(*row) {
+                Some(highlight) => highlight,
+                None => {
+                    here = made.highlight(*row, OffsetUnit::Codepoint);
+                    &here
+                }
+            };
+            let is_known = !pages[&number(self.answers.pages[*row])].is_empty();
+            let byte = |place| made.positions(*row).count(place, OffsetUnit::Byte);
+            visit(*row, highlight, is_known.then(|| [byte(highlight.start), byte(highlight.end)]))?;
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> Vec<usize> {
+        (0..self.answers.scores.len()).collect()
+    }
+}
+
+#[pymethods]
+impl HighlightRows {
+    /// Rows that [`Self::json`] wrote, which a pickled result has.
+    #[new]
+    fn new(json: &str) -> PyResult<Self> {
+        let rows: Vec<(i64, Highlight)> = serde_json::from_str(json).map_err(|error| invalid(&error))?;
+        let (pages, highlights): (Vec<i64>, Vec<Highlight>) = rows.into_iter().unzip();
+        let span =
+            |highlight: &Highlight| [highlight.start, highlight.end].map(|place| i64::try_from(place).unwrap_or(0));
+        let spans: Vec<i64> = highlights.iter().flat_map(span).collect();
+        let (contexts, headers, sources) = (spans.clone(), spans.clone(), spans.clone());
+        let scores = highlights.iter().map(|highlight| highlight.score).collect();
+        let answers = Answers { pages, spans, contexts, headers, sources, scores, ..Answers::default() };
+        Ok(Self { answers, highlights })
+    }
+
+    fn json(&self, texts: &Bound<'_, PyList>) -> PyResult<String> {
+        let mut rows: Vec<(i64, Value)> = Vec::new();
+        self.each(&self.all(), texts, |row, highlight, _| {
+            let value = serde_json::to_value(highlight).map_err(|error| invalid(&error))?;
+            rows.push((self.answers.pages[row], value));
+            Ok(())
+        })?;
+        serde_json::to_string(&rows).map_err(|error| invalid(&error))
+    }
+
+    /// The fields of some rows' highlights, without those that are empty.
+    fn fields<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Vec<usize>,
+        texts: &Bound<'py, PyList>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let mut fields = Vec::with_capacity(rows.len());
+        self.each(&rows, texts, |_, highlight, bytes| {
+            let value = serde_json::to_value(highlight).map_err(|error| invalid(&error))?;
+            let made = to_python(py, value)?;
+            if let Some([start, end]) = bytes {
+                made.set_item("start_byte", start)?;
+                made.set_item("end_byte", end)?;
+            }
+            fields.push(made);
+            Ok(())
+        })?;
+        Ok(fields)
+    }
+
+    /// A table with all rows.
+    fn table(&self, texts: &Bound<'_, PyList>) -> PyResult<Table> {
+        let mut columns = arrow::HighlightsWriter::default();
+        self.each(&self.all(), texts, |_, highlight, bytes| {
+            columns.push(highlight, bytes);
+            Ok(())
+        })?;
+        Table::of_highlights(columns).map_err(|error| Failure(error).into())
+    }
+}
+
+/// A value of JSON as Python has it, with tuples for lists.
+fn to_python(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(value) => value.into_bound_py_any(py)?,
+        Value::Number(value) => match value.as_u64() {
+            Some(value) => value.into_bound_py_any(py)?,
+            None => value.as_f64().into_bound_py_any(py)?,
+        },
+        Value::String(value) => value.into_bound_py_any(py)?,
+        Value::Array(values) => {
+            let values: Vec<_> = values.into_iter().map(|value| to_python(py, value)).collect::<PyResult<_>>()?;
+            PyTuple::new(py, values)?.into_any()
+        }
+        Value::Object(values) => {
+            let made = PyDict::new(py);
+            for (name, value) in values {
+                made.set_item(name, to_python(py, value)?)?;
+            }
+            made.into_any()
+        }
+    })
+}
+
+fn invalid(error: &serde_json::Error) -> PyErr {
+    raise(ErrorKind::Internal, &format!("rows of a result do not fit JSON: {error}"))
+}
