@@ -27,6 +27,8 @@ pub struct Block {
     pub kind: BlockKind,
     /// Whether it continues the block before it: a further row of a table, line of code, or paragraph of a list item.
     pub continues: bool,
+    /// Of a heading whose markup says it: its level, from 1. Otherwise 0.
+    pub heading_level: u8,
 }
 
 /// The kind of content of a block.
@@ -47,6 +49,20 @@ pub enum BlockKind {
     /// A rule, the empty line of a quote, a page number, header or footer: one unit, which is never highlighted for
     /// itself.
     Rule,
+}
+
+/// The level that the marks of a heading say: the number of `#` before it, or 1 and 2 for `=` and `-` below it. Without
+/// such marks 0.
+pub fn marked_level(heading: &str) -> u8 {
+    let text = heading.trim_start_matches(['>', ' ']);
+    let marks = text.len() - text.trim_start_matches('#').len();
+    let below = text.lines().skip(1).last().map(|line| line.trim_start_matches(['>', ' ']));
+    match (marks, below.and_then(|line| line.chars().next())) {
+        (1..=6, _) => u8::try_from(marks).unwrap_or(0),
+        (_, Some('=')) => 1,
+        (_, Some('-')) => 2,
+        _ => 0,
+    }
 }
 
 impl BlockKind {

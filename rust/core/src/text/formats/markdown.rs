@@ -10,7 +10,7 @@ pub(super) mod shown;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::text::page::{Block, BlockKind, ByteSpan};
+use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
 
 /// Supported extensions of `CommonMark`.
 const EXTENSIONS: Options =
@@ -267,7 +267,8 @@ impl Blocks<'_> {
     fn push(&mut self, span: ByteSpan, kind: BlockKind, continues: bool) {
         let span = span.trimmed(self.source);
         if !span.is_empty() {
-            self.done.push(Block { span, kind, continues });
+            let heading_level = if kind == BlockKind::Heading { marked_level(span.of(self.source)) } else { 0 };
+            self.done.push(Block { span, kind, continues, heading_level });
         }
     }
 }

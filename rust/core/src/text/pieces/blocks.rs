@@ -8,7 +8,7 @@ use super::lines::{Line, LineShape, Marker, content, indent, is_separator_row, l
 use super::marks::{has_capitals, is_closing, is_east_asian, is_terminal};
 use super::page_headers_footers::RunningLines;
 use super::records::{are_records, start_table};
-use crate::text::page::{Block, BlockKind, ByteSpan};
+use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
 
 /// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
 const NARROWEST_WRAP: usize = 30;
@@ -238,7 +238,9 @@ impl BlockSplitter<'_> {
     }
 
     fn push(&mut self, start: usize, end: usize, kind: BlockKind, continues: bool) {
-        self.blocks.push(Block { span: ByteSpan { start, end }, kind, continues });
+        let span = ByteSpan { start, end };
+        let heading_level = if kind == BlockKind::Heading { marked_level(span.of(self.text)) } else { 0 };
+        self.blocks.push(Block { span, kind, continues, heading_level });
     }
 
     /// Splits the group into prose and the table of CSV or TSV that may follow its title.

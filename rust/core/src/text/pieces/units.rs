@@ -30,6 +30,8 @@ pub struct Units {
     pub tables: Vec<NamedTable>,
     /// The units of each heading. Sorted.
     pub headings: Vec<Range<usize>>,
+    /// The level of each heading, from 1; 0 where it is not known.
+    pub heading_levels: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,7 @@ impl Units {
         let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut elements: Vec<Element> = Vec::new();
+        let mut heading_levels: Vec<u8> = Vec::new();
         let all_links = links;
         let mut links = links.iter().peekable();
         for_each_block(text, layout, |block, sentences| {
@@ -69,6 +72,7 @@ impl Units {
             }
             let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
+            heading_levels.extend((kind == BlockKind::Heading).then_some(block.heading_level));
             match elements.last_mut() {
                 Some(element) if block.continues && element.kind == kind => element.units.end = spans.len(),
                 _ => elements.push(Element { kind, units: first..spans.len(), header_end: first }),
@@ -100,7 +104,8 @@ impl Units {
         boilerplate.dedup();
         let headings = elements.iter().filter(|element| element.kind == BlockKind::Heading);
         let headings = headings.map(|heading| heading.units.clone()).collect();
-        Self { groups: runs(&joins_group), paragraphs: runs(&joins_paragraph), boilerplate, tables, headings, spans }
+        let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
+        Self { groups, paragraphs, boilerplate, tables, headings, heading_levels, spans }
     }
 
     /// For each unit the heading of its section; empty before the first one, and for the units of headings.
@@ -170,6 +175,7 @@ fn has_leader_dots(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::page::marked_level;
     use proptest::prelude::*;
 
     #[test]
@@ -190,6 +196,15 @@ mod tests {
             ("Third.", "## Three"),
         ];
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn headings_have_the_level_of_their_marks() {
+        let text = "# One\n\nText.\n\n> ### Quoted\n\nTwo\n===\n\nThree\n---\n\nText.";
+        assert_eq!(Units::sentences(text, None, &[]).heading_levels, [1, 3, 1, 2]);
+        for (heading, level) in [("2.1. Terms", 0), ("-k", 0), ("Usage\n~~~~~", 0), ("####### seven", 0)] {
+            assert_eq!(marked_level(heading), level, "{heading}");
+        }
     }
 
     #[test]

@@ -20,10 +20,12 @@ pub(super) enum ElementRole {
     Section,
     /// `p`.
     Paragraph,
-    /// `h1`.
-    MainHeading,
-    /// `h2` to `h6`.
-    Heading,
+    Heading1,
+    Heading2,
+    Heading3,
+    Heading4,
+    Heading5,
+    Heading6,
     /// `ul`, `ol`, `dl` and the like.
     List,
     /// `li`.
@@ -69,15 +71,26 @@ impl ElementRole {
                 | Self::Division
                 | Self::Section
                 | Self::Paragraph
-                | Self::MainHeading
-                | Self::Heading
                 | Self::List
                 | Self::Item
                 | Self::Term
                 | Self::Pre
                 | Self::Table
                 | Self::Rule
-        )
+        ) || self.heading_level() > 0
+    }
+
+    /// The level of a heading, from 1; else 0.
+    pub(super) const fn heading_level(self) -> u8 {
+        match self {
+            Self::Heading1 => 1,
+            Self::Heading2 => 2,
+            Self::Heading3 => 3,
+            Self::Heading4 => 4,
+            Self::Heading5 => 5,
+            Self::Heading6 => 6,
+            _ => 0,
+        }
     }
 
     /// Whether end tags of inline elements may close elements outside it.
@@ -95,6 +108,9 @@ impl ElementRole {
         matches!(self, Self::Drawing | Self::Choice | Self::Hidden | Self::Title)
     }
 
+    pub(super) const HEADINGS: [Self; 6] =
+        [Self::Heading1, Self::Heading2, Self::Heading3, Self::Heading4, Self::Heading5, Self::Heading6];
+
     pub(super) const COUNT: usize = Self::Ignored as usize + 1;
 }
 
@@ -107,8 +123,12 @@ pub(super) fn role(name: &[u8]) -> ElementRole {
         | b"hgroup" | b"legend" | b"marquee" | b"search" | b"summary" => ElementRole::Block,
         b"article" | b"aside" | b"footer" | b"header" | b"main" | b"nav" | b"section" => ElementRole::Section,
         b"p" => ElementRole::Paragraph,
-        b"h1" => ElementRole::MainHeading,
-        b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => ElementRole::Heading,
+        b"h1" => ElementRole::Heading1,
+        b"h2" => ElementRole::Heading2,
+        b"h3" => ElementRole::Heading3,
+        b"h4" => ElementRole::Heading4,
+        b"h5" => ElementRole::Heading5,
+        b"h6" => ElementRole::Heading6,
         b"dir" | b"dl" | b"menu" | b"ol" | b"ul" => ElementRole::List,
         b"li" => ElementRole::Item,
         b"dd" | b"dt" => ElementRole::Term,

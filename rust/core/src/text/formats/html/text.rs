@@ -73,8 +73,8 @@ struct Frame {
     has_data: bool,
     /// For a link: its start in the text, and whether a block was open there.
     link: (usize, bool),
-    /// Whether it is inside `h1`.
-    is_main: bool,
+    /// The level of the heading that it is inside of, or 0.
+    heading_level: u8,
 }
 
 impl Frame {
@@ -89,7 +89,7 @@ impl Frame {
         has_part: false,
         has_data: false,
         link: (0, false),
-        is_main: false,
+        heading_level: 0,
     };
 }
 
@@ -148,9 +148,8 @@ impl Writer<'_> {
         let mut frame =
             Frame { role, has_part: false, has_data: false, is_data: false, separation: parent.between, ..parent };
         match role {
-            ElementRole::MainHeading | ElementRole::Heading => {
-                frame.kind = BlockKind::Heading;
-                frame.is_main = role == ElementRole::MainHeading;
+            _ if role.heading_level() > 0 => {
+                (frame.kind, frame.heading_level) = (BlockKind::Heading, role.heading_level());
                 frame.separation = Separation::Paragraph;
             }
             ElementRole::Item | ElementRole::Term => {
@@ -243,19 +242,21 @@ impl Writer<'_> {
         if span.is_empty() {
             return;
         }
-        let Frame { kind, owner, is_main, has_data, .. } = self.top();
+        let Frame { kind, owner, heading_level, has_data, .. } = self.top();
         let owner = &mut self.frames[owner];
         let continues = match kind {
             BlockKind::Item | BlockKind::Code => self.blocks.len() > owner.before,
             BlockKind::Row => std::mem::replace(&mut owner.has_part, true),
             _ => false,
         };
-        if kind == BlockKind::Heading && is_main && self.title.is_none() {
+        if kind == BlockKind::Heading && heading_level == 1 && self.title.is_none() {
             self.title = Some(collapsed(span.of(&self.text)));
         }
         let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::HeaderRow);
         let is_header = kind == BlockKind::Row && !has_data && (!continues || after_header);
-        self.blocks.push(Block { span, kind: if is_header { BlockKind::HeaderRow } else { kind }, continues });
+        let heading_level = if kind == BlockKind::Heading { heading_level } else { 0 };
+        let kind = if is_header { BlockKind::HeaderRow } else { kind };
+        self.blocks.push(Block { span, kind, continues, heading_level });
     }
 
     fn line_break(&mut self, span: ByteSpan) {

@@ -188,11 +188,10 @@ impl Tree {
         }
         let top = self.open.last().map(|open| open.role);
         match (role, top) {
-            (
-                ElementRole::MainHeading | ElementRole::Heading,
-                Some(ElementRole::MainHeading | ElementRole::Heading),
-            )
-            | (ElementRole::Choice, Some(ElementRole::Choice)) => self.truncate(self.open.len() - 1),
+            (ElementRole::Choice, Some(ElementRole::Choice)) => self.truncate(self.open.len() - 1),
+            (_, Some(open)) if role.heading_level() > 0 && open.heading_level() > 0 => {
+                self.truncate(self.open.len() - 1);
+            }
             // A table directly in a table, outside its cells, follows it.
             (ElementRole::Table, _) if last > self.last(ElementRole::Cell).max(self.last(ElementRole::Caption)) => {
                 self.truncate_to(last);
@@ -250,8 +249,8 @@ impl Tree {
             ElementRole::Paragraph => return self.boundary(),
             ElementRole::Inline | ElementRole::Anchor => (last, self.blocks.last().copied()),
             ElementRole::Item => (last, self.bound().max(self.last(ElementRole::List))),
-            ElementRole::MainHeading | ElementRole::Heading => {
-                (self.last(ElementRole::MainHeading).max(self.last(ElementRole::Heading)), self.bound())
+            _ if role.heading_level() > 0 => {
+                (ElementRole::HEADINGS.into_iter().filter_map(|role| self.last(role)).max(), self.bound())
             }
             ElementRole::RowGroup | ElementRole::Row | ElementRole::Cell | ElementRole::Caption if table.is_none() => {
                 return self.boundary();
