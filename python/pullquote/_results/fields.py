@@ -8,6 +8,8 @@ from typing import Any, TypedDict
 __all__ = [
     "DTYPES",
     "LISTS",
+    "Breadcrumb",
+    "BreadcrumbDict",
     "HighlightDict",
     "HighlightFields",
     "Match",
@@ -16,6 +18,23 @@ __all__ = [
     "RectangleDict",
     "make_lists",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Breadcrumb:
+    """A heading or a table's header above a passage: `page[start:end] == text`."""
+
+    text: str
+    start: int
+    end: int
+
+
+class BreadcrumbDict(TypedDict):
+    """The fields of a `Breadcrumb`."""
+
+    text: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,7 @@ class HighlightFields:
     after: str = ""
     header: str = ""
     header_start: int | None = None
+    breadcrumbs: tuple[Breadcrumb, ...] = ()
     matches: tuple[Match, ...] = ()
     source_start: int = 0
     source_end: int = 0
@@ -97,6 +117,7 @@ class HighlightDict(TypedDict):
     after: str
     header: str
     header_start: int | None
+    breadcrumbs: list[BreadcrumbDict]
     matches: list[MatchDict]
     source_start: int
     source_end: int
@@ -126,6 +147,7 @@ DTYPES = {
 
 # The classes of fields that are lists.
 LISTS: dict[str, type[Any]] = {
+    "breadcrumbs": Breadcrumb,
     "matches": Match,
     "rectangles": Rectangle,
 }

@@ -105,6 +105,10 @@ pub struct Highlight<'page> {
     /// Where the header starts in the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_start: Option<usize>,
+    /// What names the passage's subject, outermost first: the headings of the sections around it, then the header of its
+    /// table. None is a part of the passage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breadcrumbs: Option<Vec<Breadcrumb<'page>>>,
     /// With `pre_tags` or `post_tags`: the text with its matching words between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marked: Option<String>,
@@ -141,6 +145,9 @@ impl Highlight<'_> {
             (self.end, text(&self.after)),
             (header_start, text(&self.header)),
         ]
+        .into_iter()
+        .chain(self.breadcrumbs.iter().flatten().map(|one| (one.start, one.text.as_ref())))
+        .collect()
     }
 }
 
@@ -157,6 +164,17 @@ pub struct Origin {
     pub start_byte: Option<usize>,
     /// `end` in bytes of UTF-8, if the page is at hand.
     pub end_byte: Option<usize>,
+}
+
+/// A heading or a table's header above a passage: `page[start:end] == text`.
+#[derive(Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct Breadcrumb<'page> {
+    /// The page's text from `start` to `end`.
+    pub text: Cow<'page, str>,
+    /// Start in the page, in the unit of `offsets`.
+    pub start: usize,
+    /// End in the page.
+    pub end: usize,
 }
 
 /// A word of a page that matches a word of a query: `page[start:end]` has the same stem as `word`.

@@ -217,12 +217,13 @@ def test_http_has_every_field_with_its_value(serving: ServerProcess, expected: R
 
 def test_mcp_and_exa_have_the_values_of_fields_that_they_name(serving: ServerProcess, quick: Highlighter) -> None:
     mine = quick.highlights(QUERY, [MARKDOWN], format="auto", max_total_highlights=10, max_total_tokens=2000).best()
+    assert any(one.breadcrumbs for one in mine)
     arguments = {"query": QUERY, "texts": [MARKDOWN]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "highlights", "arguments": arguments}}
     passages = serving.client.post("/mcp", json=call).json()["result"]["structuredContent"]["passages"]
     for passage, one in zip(passages, mine, strict=True):
         values = {name: plain(getattr(one, name)) for name in passage if name in FIELDS and name != "page"}
-        values |= {"score": pytest.approx(one.score, abs=1e-3)}
+        values |= {"breadcrumbs": [each.text for each in one.breadcrumbs], "score": pytest.approx(one.score, abs=1e-3)}
         assert {name: passage[name] for name in values} == values
         assert set(passage) - set(FIELDS) == {"source"}
     with Client(serving.url) as client:

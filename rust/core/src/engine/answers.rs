@@ -26,6 +26,10 @@ pub struct Answers {
     pub contexts: Vec<i64>,
     /// As `spans`: the names of the columns above a passage that begins in the rows of a table; empty for others.
     pub headers: Vec<i64>,
+    /// For each highlight, the end of its breadcrumbs.
+    pub breadcrumb_ends: Vec<i64>,
+    /// For each breadcrumb, its start and end in characters of the page's text ([`crate::text::pieces::Units::breadcrumbs`]).
+    pub breadcrumbs: Vec<i64>,
     /// As `spans`, in characters of the source.
     pub sources: Vec<i64>,
     /// For each page, the extracted text; `None` if the source is the text.
@@ -93,6 +97,11 @@ impl Answers {
             (column(header.start), column(header.end))
         });
         self.headers.extend([header.0, header.1]);
+        for breadcrumb in units.breadcrumbs(run) {
+            let breadcrumb = prepared.page.chars(breadcrumb);
+            self.breadcrumbs.extend([column(breadcrumb.start), column(breadcrumb.end)]);
+        }
+        self.breadcrumb_ends.push(column(self.breadcrumbs.len() / 2));
         let source = prepared.document.source_span(units.span(run));
         let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);

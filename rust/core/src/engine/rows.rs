@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pullquote_wire::result::{Highlight, Match, OffsetUnit};
+use pullquote_wire::result::{Breadcrumb, Highlight, Match, OffsetUnit};
 
 use super::Answers;
 use crate::text::positions::Positions;
@@ -31,6 +31,7 @@ impl<'call> Rows<'call> {
                 of_text.extend(pair(spans, row));
             }
             of_text.extend(answers.matches_of(row).flat_map(|found| pair(&answers.matches.spans, found)));
+            of_text.extend(of_list(&answers.breadcrumb_ends, row).flat_map(|one| pair(&answers.breadcrumbs, one)));
             of_source.extend(pair(&answers.sources, row));
         }
         let positions = |(page, (of_text, of_source)): (usize, (Vec<usize>, Vec<usize>))| {
@@ -59,6 +60,11 @@ impl<'call> Rows<'call> {
             let word = &answers.matches.query_words[number(answers.matches.words[found])];
             Match { word: word.into(), start: count(start), end: count(end) }
         };
+        let breadcrumb = |one: usize| {
+            let [start, end] = pair(&answers.breadcrumbs, one);
+            Breadcrumb { text: between(start, end), start: count(start), end: count(end) }
+        };
+        let breadcrumbs: Vec<Breadcrumb> = of_list(&answers.breadcrumb_ends, row).map(breadcrumb).collect();
         let is_explained = !answers.matches.ends.is_empty();
         Highlight {
             text: between(start, end),
@@ -71,6 +77,7 @@ impl<'call> Rows<'call> {
             after: Some(between(end, last)),
             header: (names < names_end).then(|| between(names, names_end)),
             header_start: (names < names_end).then(|| count(names)),
+            breadcrumbs: (!breadcrumbs.is_empty()).then_some(breadcrumbs),
             matches: is_explained.then(|| answers.matches_of(row).map(matched).collect()),
             source_start: of_source(source_start),
             source_end: of_source(source_end),

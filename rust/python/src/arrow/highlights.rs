@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 use pullquote_core::error::Result;
-use pullquote_wire::result::{Highlight, Match, Rectangle};
+use pullquote_wire::result::{Breadcrumb, Highlight, Match, Rectangle};
 
 use super::internal;
 
@@ -20,6 +20,9 @@ enum Value<'row> {
     /// A list of structs with these fields.
     Structs(&'static [(&'static str, DataType)], Vec<Vec<Value<'row>>>),
 }
+
+const BREADCRUMB: &[(&str, DataType)] =
+    &[("text", DataType::LargeUtf8), ("start", DataType::Int64), ("end", DataType::Int64)];
 
 const MATCH: &[(&str, DataType)] =
     &[("word", DataType::LargeUtf8), ("start", DataType::Int64), ("end", DataType::Int64)];
@@ -37,6 +40,7 @@ fn row<'row>(highlight: &'row Highlight, bytes: Option<[usize; 2]>) -> Vec<(&'st
     use Value::{Number, OptionalNumber, Real, Structs, Text};
     let [start_byte, end_byte] = [0, 1].map(|end| OptionalNumber(bytes.map(|bytes| bytes[end])));
     let text = |text: &'row Option<_>| Text(text.as_deref().unwrap_or_default());
+    let named = |Breadcrumb { text, start, end }: &'row Breadcrumb| vec![Text(text), Number(*start), Number(*end)];
     let found = |Match { word, start, end }: &'row Match| vec![Text(word), Number(*start), Number(*end)];
     let line = |Rectangle { page, left, bottom, right, top }: &Rectangle| {
         vec![Number(*page), Real(*left), Real(*bottom), Real(*right), Real(*top)]
@@ -54,6 +58,7 @@ fn row<'row>(highlight: &'row Highlight, bytes: Option<[usize; 2]>) -> Vec<(&'st
         ("after", text(&highlight.after)),
         ("header", text(&highlight.header)),
         ("header_start", OptionalNumber(highlight.header_start)),
+        ("breadcrumbs", Structs(BREADCRUMB, highlight.breadcrumbs.iter().flatten().map(named).collect())),
         ("matches", Structs(MATCH, highlight.matches.iter().flatten().map(found).collect())),
         ("source_start", Number(highlight.source_start.unwrap_or(highlight.start))),
         ("source_end", Number(highlight.source_end.unwrap_or(highlight.end))),

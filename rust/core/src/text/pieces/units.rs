@@ -125,6 +125,23 @@ impl Units {
         Some(self.span(&table.header))
     }
 
+    /// What names the subject of a run, outermost first: the headings of the sections around it, then the header of its
+    /// table. A heading without a known level is only that of the text right after it. None is a part of the run.
+    pub fn breadcrumbs(&self, run: &Range<usize>) -> Vec<ByteSpan> {
+        let before = self.headings.partition_point(|heading| heading.end <= run.start);
+        let own = self.headings.get(before).filter(|heading| heading.contains(&run.start));
+        let mut level = own.map_or(u8::MAX, |_| self.heading_levels[before]);
+        let mut found: Vec<ByteSpan> = self.header(run).into_iter().collect();
+        for (heading, next) in self.headings[..before].iter().zip(&self.heading_levels).rev() {
+            if *next < level && (*next > 0 || level == u8::MAX) && !heading.is_empty() {
+                found.push(self.span(heading));
+                level = *next;
+            }
+        }
+        found.reverse();
+        found
+    }
+
     /// From the start of a run's first unit to the end of its last.
     pub fn span(&self, run: &Range<usize>) -> ByteSpan {
         span(&self.spans, run)
@@ -205,6 +222,32 @@ mod tests {
         for (heading, level) in [("2.1. Terms", 0), ("-k", 0), ("Usage\n~~~~~", 0), ("####### seven", 0)] {
             assert_eq!(marked_level(heading), level, "{heading}");
         }
+    }
+
+    #[test]
+    fn breadcrumbs_are_nested_by_level() {
+        let text = "# One\n\n## Two\n\nFirst.\n\n### Three\n\nSecond.\n\n## Four\n\nThird.\n\n\
+                    | a | b |\n|---|---|\n| c | d |\n\n# Five\n\nLast.";
+        let units = Units::sentences(text, None, &[]);
+        let breadcrumbs = |start: &str| -> Vec<&str> {
+            let unit = units.spans.iter().position(|span| span.of(text).starts_with(start)).unwrap();
+            units.breadcrumbs(&(unit..unit + 1)).iter().map(|span| span.of(text)).collect()
+        };
+        assert_eq!(breadcrumbs("First"), ["# One", "## Two"]);
+        assert_eq!(breadcrumbs("Second"), ["# One", "## Two", "### Three"]);
+        assert_eq!(breadcrumbs("Third"), ["# One", "## Four"]);
+        assert_eq!(breadcrumbs("## Four"), ["# One"], "a passage that begins with a heading is below those around it");
+        assert_eq!(breadcrumbs("| c")[..2], ["# One", "## Four"]);
+        assert!(breadcrumbs("| c")[2].starts_with("| a | b |"));
+        assert_eq!(breadcrumbs("Last"), ["# Five"]);
+        assert!(breadcrumbs("# One").is_empty());
+        let manual = "EXIT STATUS\n    Zero if it works.\n\nFILES\n    None is read.\n";
+        let units = Units::sentences(manual, None, &[]);
+        let named = units.headings.iter().map(|heading| units.span(heading).of(manual));
+        assert_eq!(named.collect::<Vec<_>>(), ["EXIT STATUS", "FILES"]);
+        let last = units.spans.len() - 1;
+        let nearest = units.breadcrumbs(&(last..last + 1));
+        assert_eq!(nearest.iter().map(|span| span.of(manual)).collect::<Vec<_>>(), ["FILES"]);
     }
 
     #[test]

@@ -94,6 +94,8 @@ struct Passage {
     score: f64,
     #[schemars(description = "the row above that names the columns, if the passage is rows of a table; else empty")]
     header: String,
+    #[schemars(description = "headings of the sections around the passage, outermost first, then that row")]
+    breadcrumbs: Vec<String>,
 }
 
 /// A source that could not be read.
@@ -255,6 +257,7 @@ fn passages(sources: &[Source], texts: &[&str], answers: &Answers) -> Vec<Passag
             page: document.and_then(|document| document.page_number(highlight.start)),
             score: (f64::from(highlight.score) * 1e4).round() / 1e4,
             header: highlight.header.unwrap_or_default().into(),
+            breadcrumbs: highlight.breadcrumbs.into_iter().flatten().map(|one| one.text.into()).collect(),
         }
     };
     rows.into_iter().map(passage).collect()
