@@ -25,7 +25,7 @@ def load(
     ``model`` is a directory as Hugging Face and sentence-transformers lay it out. ``devices`` names ``"auto"``, or any of
     ``"cpu"``, ``"cpu:N"``, ``"cuda"``, ``"cuda:N"``. ``dtype`` is ``"auto"``, ``"float32"``, ``"bfloat16"``
     or ``"float16"``. ``threads`` is how many CPU workers there are; `None` is one
-    for each core, at most 32, and with 0 the waiting callers compute batches; a CUDA device has a
+    for each core, at most 32, and with 0 the thread that collects computes them; a CUDA device has a
     thread of its own all the same. Vectors are cut to their first ``truncate_dim`` values. Without
     ``normalizes``, the vectors are those before the normalization at the model's end. With ``cuda_graphs``,
     CUDA devices that do not pad rows queue the kernels of frequent shapes as CUDA graphs. With
