@@ -40,12 +40,13 @@ use crate::http::route_table::RouteTable;
 /// fetches web pages.
 pub(crate) fn all(fetches: bool) -> (Vec<Route>, Schemas) {
     type Family = fn(&mut Schemas) -> Vec<Route>;
-    let families: [Family; 12] = [
+    let families: [Family; 13] = [
         highlights::routes,
         render::routes,
         stored_documents::routes,
         exa::routes,
         openai::routes,
+        openai::models::routes,
         tei::routes,
         tokens::routes,
         rerank::routes,

@@ -1,17 +1,13 @@
-//! `POST /v1/embeddings` and `GET /v1/models`, as clients of `OpenAI`, vLLM, llama.cpp and infinity know them.
+//! `POST /v1/embeddings`, as clients of `OpenAI`, vLLM, llama.cpp and infinity know them.
 //!
 //! A text over the model's limit is refused, unless the request asks for truncation; under `/embeddings`, as Text
 //! Embeddings Inference and infinity have it, it is cut. Vectors come as numbers, in base64, or as bytes (see
 //! [`crate::routes::vector_stream`]), as `OpenAI`, vLLM and `Accept` ask for them.
 
 pub(super) mod failure;
+pub(super) mod models;
 
-use std::sync::Arc;
-
-use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
@@ -25,7 +21,7 @@ use serde_json::json;
 use self::failure::OPENAI;
 use super::llama_cpp::{self, EUCLIDEAN, NOT_NORMALIZED};
 use super::token_vectors::{TokenEncoding, TokenVectors, write_lists};
-use super::{Name, unix_time};
+use super::unix_time;
 use crate::app::App;
 use crate::http::body;
 use crate::http::dtype::{Endianness, NumberFormat, write_entries, write_list};
@@ -49,13 +45,6 @@ const API: Api = Api { tag: "openai", errors: &OPENAI };
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let vectors = vec![(JSON, schemas.written(embeddings_schema)), vector_bytes()];
     let example = json!({"model": "{model_name}", "input": ["The moon is white.", "Bread is baked from flour."]});
-    let name = json!({
-        "name": "model",
-        "in": "path",
-        "required": true,
-        "schema": {"type": "string", "minLength": 1},
-        "example": "{model_name}",
-    });
     let request = schemas.request::<EmbeddingsRequest>();
     let embeddings = |route: Route| {
         route
@@ -80,13 +69,6 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             "createTruncatedEmbeddings",
             "Embed texts, cut at the model's limit",
         )),
-        API.get("/v1/models", models, "listModels", "List the model")
-            .writes_json("The only model.", schemas.response::<Models>()),
-        API.get("/models", models, "listModelsAtRoot", "List the model")
-            .writes_json("The only model.", schemas.response::<Models>()),
-        Route { in_path: Some(name), ..API.get("/v1/models/{model}", model, "getModel", "Return the model") }
-            .writes_json("The model.", schemas.response::<ServedModel>())
-            .fails(&[404, 422]),
     ]
 }
 
@@ -232,45 +214,6 @@ impl EmbeddingsUsage {
         let Work { tokens, truncated, .. } = *work;
         Self { prompt_tokens: tokens, total_tokens: tokens, completion_tokens: 0, truncated }
     }
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Models<'app> {
-    #[schemars(extend("const" = "list"))]
-    object: &'static str,
-    data: [ServedModel<'app>; 1],
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct ServedModel<'app> {
-    id: &'app str,
-    #[schemars(extend("const" = "model"))]
-    object: &'static str,
-    /// Start of the server, in seconds since 1970.
-    created: u64,
-    owned_by: &'static str,
-    /// Maximum number of tokens of a text.
-    max_model_len: usize,
-    /// As infinity's clients read it.
-    stats: ModelStats,
-    #[schemars(extend("const" = "pullquote"))]
-    backend: &'static str,
-    /// As infinity's clients read it.
-    capabilities: [&'static str; 2],
-}
-
-/// Requests of the server.
-#[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
-struct ModelStats {
-    /// Queued requests, as a share of the maximum.
-    queue_fraction: f64,
-    /// Queued requests.
-    queue_absolute: usize,
-    /// Running requests.
-    results_pending: usize,
-    /// Maximum number of texts of a batch, if it is limited.
-    batch_size: Option<usize>,
 }
 
 /// The schema of the answer that [`answer`] writes without serde.
@@ -557,34 +500,5 @@ pub(super) fn check_dimensions(asked: Option<usize>, own: usize) -> Result<(), F
             format!("this model's vectors have {own} dimensions and cannot be cut to {asked}; leave it out"),
         ),
         _ => Ok(()),
-    }
-}
-
-async fn models(State(app): State<Arc<App>>) -> Response {
-    Json(Models { object: "list", data: [served(&app)] }).into_response()
-}
-
-async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Response, Failure> {
-    check_model(&ModelName(Some(model)), &app)?;
-    Ok(Json(served(&app)).into_response())
-}
-
-fn served(app: &App) -> ServedModel<'_> {
-    let (running, queued) = app.admission.state();
-    ServedModel {
-        id: &app.settings.model_name,
-        object: "model",
-        created: app.started,
-        owned_by: "pullquote",
-        max_model_len: app.engine.max_tokens(),
-        stats: ModelStats {
-            #[expect(clippy::cast_precision_loss, reason = "a fraction of few requests")]
-            queue_fraction: queued as f64 / app.settings.max_queue.max(1) as f64,
-            queue_absolute: queued,
-            results_pending: running,
-            batch_size: app.engine.batching().max_rows,
-        },
-        backend: "pullquote",
-        capabilities: ["embed", "rerank"],
     }
 }
