@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
+use pullquote_core::runtime::sync::lock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -102,7 +103,7 @@ impl Client {
             return;
         }
         self.shared.closed.send_replace(true);
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let runtime = lock(&self.runtime).take();
         let (mut runtime, began) = (runtime, Instant::now());
         while let Some(shared) = runtime {
             runtime = match Arc::try_unwrap(shared) {
@@ -151,7 +152,7 @@ impl Client {
             let message = "this process is a fork of the one that made the client; make a new one here";
             return Err(Error::new(ErrorKind::Forked, message));
         }
-        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runtime = lock(&self.runtime);
         if *self.shared.closed.borrow() {
             return Err(Error::new(ErrorKind::Closed, CLOSED));
         }

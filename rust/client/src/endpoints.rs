@@ -5,10 +5,11 @@
 //! excluded, it goes to the one whose delay ends first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pullquote_core::error::Result;
+use pullquote_core::runtime::sync::lock;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Proxy};
 use url::Url;
@@ -165,7 +166,7 @@ impl Endpoint {
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.breaker)
     }
 }
 

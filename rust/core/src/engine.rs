@@ -40,7 +40,7 @@ pub use crate::ranking::Effort;
 use crate::ranking::probability::CosineScale;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
-use crate::runtime::call::{Call, ShutdownToken};
+use crate::runtime::call::ShutdownToken;
 use crate::runtime::profiling::Profiler;
 use crate::runtime::tasks::Tasks;
 use crate::runtime::text_pool::TextPool;
@@ -48,10 +48,7 @@ use crate::scheduler::batches::RowSource;
 pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
-use crate::text::formats::{Document, Format};
-use crate::text::page::{CharSpan, PageText};
-use crate::text::pieces::{self, Unit, Units, Windows};
-use crate::tokens::{Check, Tokens};
+use crate::tokens::Tokens;
 pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
@@ -213,31 +210,6 @@ impl Engine {
                 // Calls in flight hold the scheduler too. The last one drops it and waits for running batches.
                 scheduler.close();
             }
-        }
-    }
-
-    /// Cuts a text into windows, in character offsets.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; errors of [`Call::check`].
-    pub fn parse_pieces(&self, text: &str, unit: Unit, windows: Windows, call: &Call) -> Result<Vec<CharSpan>> {
-        self.check_process()?;
-        check_length(text)?;
-        let call = &call.with_shutdown(&self.shutdown);
-        let check = call.checker();
-        self.pool.run(call, text.len(), || {
-            let page = PageText::new(text);
-            let units = self.units(&Document::read(text, Format::Text), unit, &check)?;
-            Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
-        })
-    }
-
-    fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {
-        let text = document.text();
-        match unit {
-            Unit::Sentence => Ok(Units::sentences(text, document.blocks(), document.links())),
-            Unit::Word => Ok(Units::independent(pieces::words(text))),
-            Unit::Token => Ok(Units::independent(self.tokens.units(text, check)?)),
         }
     }
 

@@ -3,6 +3,6 @@
 pub mod affinity;
 pub mod call;
 pub mod profiling;
-pub(crate) mod sync;
+pub mod sync;
 pub mod tasks;
 pub mod text_pool;

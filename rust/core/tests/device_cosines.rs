@@ -96,7 +96,7 @@ fn jobs_with_and_without_queries_share_batches() {
                 let query = format!("Where is the cat {n}?");
                 for _ in 0..10 {
                     if n % 3 == 0 {
-                        let embedded = embed(&engine, &["the cat", &query], Role::Passage, &Call::default()).unwrap();
+                        let embedded = embed(engine, &["the cat", &query], Role::Passage, &Call::default()).unwrap();
                         let expected = fake_vector(&tokens.text(&query, Role::Passage).unwrap().0);
                         assert_eq!(embedded.vectors[DIMENSION..], expected);
                     } else {

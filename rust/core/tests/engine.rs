@@ -132,7 +132,7 @@ fn a_poisoned_request_fails_alone() {
                 let (engine, expected) = (&engine, &expected);
                 scope.spawn(move || {
                     let text = if n % 5 == 0 { "the % moon" } else { "the cat" };
-                    let embedded = embed(&engine, &[text, "bread"], Role::Query, &Call::default());
+                    let embedded = embed(engine, &[text, "bread"], Role::Query, &Call::default());
                     match embedded {
                         Ok(embedded) => {
                             assert_ne!(n % 5, 0, "a poisoned text has an answer");

@@ -3,7 +3,7 @@
 //! A method checks its arguments and returns a [`ClientCall`]: a thread waits for it, or an event loop awaits it.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use numpy::PyArray2;
@@ -13,6 +13,7 @@ use pullquote_client::{
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
+use pullquote_core::runtime::sync::lock;
 use pullquote_core::tokens::Role;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
@@ -124,17 +125,19 @@ impl Client {
     }
 }
 
+type Work = Pin<Box<dyn Future<Output = Result<IntoPython>> + Send>>;
+
 /// A call that has not begun.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct ClientCall {
     client: Arc<pullquote_client::Client>,
     /// None once it began.
-    work: Mutex<Option<Pin<Box<dyn Future<Output = Result<IntoPython>> + Send>>>>,
+    work: Mutex<Option<Work>>,
 }
 
 impl ClientCall {
-    fn take(&self) -> PyResult<Pin<Box<dyn Future<Output = Result<IntoPython>> + Send>>> {
-        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn take(&self) -> PyResult<Work> {
+        let work = lock(&self.work).take();
         work.ok_or_else(|| raise(ErrorKind::InvalidArgument, "this call has begun; make another"))
     }
 }

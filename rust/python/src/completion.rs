@@ -4,9 +4,10 @@
 //! No thread waits for a call. A completed call goes into its loop's queue; if the queue was empty, the loop is woken
 //! once, and then takes everything that is there. One acquisition of Python's lock serves many calls.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::sync::lock;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
@@ -40,7 +41,7 @@ pub(crate) struct Completion {
 impl Queue {
     fn push(&self, number: u64, outcome: Result<IntoPython>) {
         let is_first = {
-            let mut completed = self.completed.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut completed = lock(&self.completed);
             completed.push((number, outcome));
             completed.len() == 1
         };
@@ -49,7 +50,7 @@ impl Queue {
             // Neither an ending interpreter nor a closed loop drains the queue.
             let woken = Python::try_attach(|py| self.wake.call0(py).is_ok());
             if woken != Some(true) {
-                self.completed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                lock(&self.completed).clear();
             }
         }
     }
@@ -64,7 +65,7 @@ impl CompletionQueue {
 
     /// Takes all completed calls.
     fn drain(&self, py: Python<'_>) -> Vec<Completion> {
-        let completed = std::mem::take(&mut *self.0.completed.lock().unwrap_or_else(PoisonError::into_inner));
+        let completed = std::mem::take(&mut *lock(&self.0.completed));
         let completion = |(number, outcome): (u64, Result<IntoPython>)| match outcome
             .map_err(|error| Failure(error).into())
             .and_then(|into_python| into_python(py))
@@ -130,7 +131,7 @@ impl PendingCall {
     fn cancel(&self, py: Python<'_>) {
         let _section = NativeSection::enter();
         py.detach(|| {
-            let cancel = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let cancel = lock(&self.0).take();
             if let Some(cancel) = cancel {
                 cancel();
             }

@@ -1,11 +1,12 @@
 //! The CPU encoder as a Python object, from `load_encoder` to the engine that takes it.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::sync::lock;
 use pullquote_cpu::encoder;
 use pullquote_cpu::instructions::InstructionSet;
 use pyo3::prelude::*;
@@ -46,7 +47,7 @@ impl CpuEncoder {
 
 impl CpuEncoder {
     pub(crate) fn take(&self) -> PyResult<encoder::CpuEncoder> {
-        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = lock(&self.0).take();
         taken.ok_or_else(|| raise(ErrorKind::InvalidType, "the encoder was taken already; load it again"))
     }
 }

@@ -1,9 +1,10 @@
 //! The step engine as a Python class. `pullquote.engine.Engine` wraps and documents it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pullquote_core::engine::{Finished, Steps};
 use pullquote_core::runtime::call::WorkLimits;
+use pullquote_core::runtime::sync::lock;
 use pyo3::prelude::*;
 
 use crate::config::EngineConfig;
@@ -25,7 +26,7 @@ pub(crate) struct Engine {
 impl Engine {
     fn with_steps<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Steps) -> R + Send) -> R {
         let _section = NativeSection::enter();
-        py.detach(|| work(&mut self.steps.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| work(&mut lock(&self.steps)))
     }
 }
 
@@ -52,7 +53,7 @@ impl Engine {
     }
 
     fn step(&self, py: Python<'_>) -> PyResult<Vec<FinishedRequest>> {
-        let finished = leave_python(py, None, |_| self.steps.lock().unwrap_or_else(PoisonError::into_inner).step())?;
+        let finished = leave_python(py, None, |_| lock(&self.steps).step())?;
         let output = |Finished { id, answers, progress }: Finished| {
             let (columns, error) = match answers {
                 Ok(answers) => (Some(Py::new(py, HighlightColumns::new(py, answers, Vec::new())?)?), None),

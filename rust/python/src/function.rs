@@ -18,6 +18,7 @@ use pullquote_core::encoder::{
     Batch, BatchTimes, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::sync::lock;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -205,7 +206,7 @@ impl Encoder for InlineFunction {
 
 impl FinishedBatches {
     fn finished(&self) -> MutexGuard<'_, HashMap<Ticket, Result<Vec<f32>>>> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.finished)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Hosted calls as Python classes. `pullquote.engine.Hosted` wraps and documents them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use numpy::PyReadonlyArray2;
@@ -9,6 +9,7 @@ use pullquote_core::encoder::{Batch as CoreBatch, Ticket};
 use pullquote_core::engine::{Answers, Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::runtime::call::{Stop, WorkLimits};
+use pullquote_core::runtime::sync::lock;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -108,7 +109,7 @@ impl HostedCall {
             .map(|(number, rows)| Ok((Ticket { device: 0, number }, rows.as_slice()?.to_vec())))
             .collect::<PyResult<_>>()?;
         let (result, batches) = leave_python(py, None, |_| {
-            let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut call = lock(&self.call);
             let stopped = || Error::new(ErrorKind::Cancelled, "the call was stopped by its host");
             let call = call.as_mut().ok_or_else(stopped)?;
             vectors.into_iter().try_for_each(|(ticket, rows)| call.return_vectors(ticket, rows))?;

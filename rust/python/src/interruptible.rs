@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::{Call, CallProgress};
+use pullquote_core::runtime::sync::lock;
 use pyo3::prelude::*;
 
 use crate::failures::Failure;
@@ -50,7 +51,7 @@ pub(crate) fn leave_python_reporting<R: Send>(
             Python::attach(|py| match py.check_signals().and_then(|()| tell(py)) {
                 Ok(()) => false,
                 Err(error) => {
-                    *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    *lock(&raised) = Some(error);
                     true
                 }
             })

@@ -1,10 +1,11 @@
 //! The server as a Python class. `pullquote/_cli/serve_command.py` runs it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::runtime::sync::lock;
 use pullquote_server::{AgentSettings, Ended, Settings};
 use pyo3::prelude::*;
 
@@ -62,7 +63,7 @@ impl Server {
 
     /// Serves until a signal ends it. Returns whether it answered every accepted request.
     fn run(&self, py: Python<'_>) -> PyResult<bool> {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let server = lock(&self.server).take();
         let server = server.ok_or_else(|| raise(ErrorKind::Closed, "this server has run already; make a new one"))?;
         let ended = py.detach(|| server.run());
         ended.map(|ended| ended == Ended::Done).map_err(|error: Error| Failure(error).into())

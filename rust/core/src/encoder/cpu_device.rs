@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use super::{Batch, BatchTimes, Waker};
 use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::sync::lock;
 
 /// A model that computes batches on the calling thread.
 pub trait Compute: Send + Sync + 'static {
@@ -202,7 +203,7 @@ impl<C: Compute> Drop for CpuDevice<C> {
 impl<C: Compute> DeviceQueue<C> {
     /// No holder of the lock panics halfway through a change.
     fn lock(&self) -> MutexGuard<'_, BatchQueue<C::Workspace>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn work(&self) {

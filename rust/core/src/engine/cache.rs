@@ -5,12 +5,13 @@
 //! a query, with its prompt and truncated. The hash is cryptographic, so that no page can be crafted to collide with
 //! another. Each engine has its own cache, for its model and dtype. The least recently used entries are evicted first.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use lru::LruCache;
 
 use super::Question;
 use crate::ranking::parsed_page::ParsedPage;
+use crate::runtime::sync::lock;
 use crate::text::formats::Document;
 
 /// One entry may fill at most a quarter of the cache, so that a large page does not evict all others.
@@ -180,7 +181,7 @@ impl Cache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
 
     pub(super) fn page(&self, key: &CacheKey) -> Option<Arc<CachedPage>> {

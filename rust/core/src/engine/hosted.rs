@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::drivers::DrivenCall;
@@ -14,6 +14,7 @@ use super::{Answers, Engine, Question, Request};
 use crate::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
+use crate::runtime::sync::lock;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
 
@@ -59,7 +60,7 @@ struct QueueEncoder {
 impl HostQueue {
     fn lock(&self) -> MutexGuard<'_, HostQueueState> {
         // No holder panics halfway through a change.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads, deduplicates and parses the pages of a call.
+//! Reads, deduplicates and parses the pages of a call, and cuts texts into windows alone.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,15 +7,18 @@ use std::time::Instant;
 
 use super::cache::{CacheKey, CachedPage};
 use super::context::CallContext;
+use super::request::check_length;
 use super::{Engine, Question};
 use crate::error::Result;
 use crate::ranking::parsed_page::ParsedPage;
 use crate::ranking::static_vectors::UnitTokens;
 use crate::ranking::terms::{PageTerms, guess_language};
+use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::text::formats::{Document, Format};
-use crate::text::page::PageText;
+use crate::text::page::{CharSpan, PageText};
+use crate::text::pieces::{self, Unit, Units, Windows};
 use crate::tokens::Check;
 
 /// A page of a call, ready to be scored.
@@ -42,6 +45,31 @@ pub(super) struct DuplicatePages {
 }
 
 impl Engine {
+    /// Cuts a text into windows, in character offsets.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`]; errors of [`Call::check`].
+    pub fn parse_pieces(&self, text: &str, unit: Unit, windows: Windows, call: &Call) -> Result<Vec<CharSpan>> {
+        self.check_process()?;
+        check_length(text)?;
+        let call = &call.with_shutdown(&self.shutdown);
+        let check = call.checker();
+        self.pool.run(call, text.len(), || {
+            let page = PageText::new(text);
+            let units = self.units(&Document::read(text, Format::Text), unit, &check)?;
+            Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
+        })
+    }
+
+    fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {
+        let text = document.text();
+        match unit {
+            Unit::Sentence => Ok(Units::sentences(text, document.blocks(), document.links())),
+            Unit::Word => Ok(Units::independent(pieces::words(text))),
+            Unit::Token => Ok(Units::independent(self.tokens.units(text, check)?)),
+        }
+    }
+
     /// Cuts a page into units and windows, and indexes its words, and its tokens if static vectors are used.
     fn parse_page(
         &self,

@@ -19,3 +19,8 @@ pub(crate) use std::{
     sync::{Condvar, Mutex, MutexGuard},
     thread,
 };
+
+/// Locks a mutex none of whose holders panics halfway through a change, so that a panic poisons nothing.
+pub fn lock<T: ?Sized>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,9 +1,10 @@
 //! Counters of each device. The scheduler writes them once for each batch; metrics and health checks read them from any
 //! thread. No decision depends on them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::encoder::{DeviceSpec, EncoderSpec, GraphState};
+use crate::runtime::sync::lock;
 
 /// A device's state and counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl DeviceStats {
     }
 
     fn lock(&self, device: usize) -> MutexGuard<'_, DeviceState> {
-        self.0[device].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0[device])
     }
 
     pub(crate) fn states(&self) -> Vec<DeviceState> {

@@ -4,7 +4,7 @@
 //! The ids are those of [`Tokens::text`], which the tests compare.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 use tokenizers::models::ModelWrapper;
@@ -13,6 +13,7 @@ use tokenizers::{Model, NormalizedString, Normalizer, Tokenizer};
 use super::boundaries::{Family, is_bert_space, is_punctuation};
 use super::{Check, SEGMENTS_AT_ONCE, Tokens, append, index, tokenizer_failed};
 use crate::error::Result;
+use crate::runtime::sync::lock;
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 
@@ -68,12 +69,12 @@ impl Tokens {
         let known: Mutex<Vec<WordIds>> = Mutex::default();
         let ids = text_pool::map(&groups, |group| {
             check()?;
-            let reused = || known.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let reused = || lock(&known).pop();
             let Some(mut words) = by_word.then(|| reused().or_else(|| WordIds::new(self))).flatten() else {
                 return group.iter().map(|text| self.ids(text)).collect();
             };
             let ids = group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>()?;
-            known.lock().unwrap_or_else(PoisonError::into_inner).push(words);
+            lock(&known).push(words);
             Ok(ids)
         })?;
         Ok(ids.into_iter().flatten().collect())

@@ -3,8 +3,9 @@
 //! A semaphore has no priorities, so the scheduler's [`FairQueue`] orders the waiting requests. A dropped permit goes
 //! to the next request whose client has not disconnected.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use pullquote_core::runtime::sync::lock;
 use pullquote_core::scheduler::fair_queue::FairQueue;
 use tokio::sync::oneshot;
 
@@ -52,7 +53,7 @@ impl ConcurrencyLimiter {
 
     fn lock(&self) -> MutexGuard<'_, LimiterState> {
         // It is consistent wherever a thread can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The next request; without one, a permit becomes free.

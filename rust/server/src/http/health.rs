@@ -4,12 +4,13 @@
 //! batches of all requests, so a busy server is healthy as long as it makes progress. The result of a probe is reused
 //! for a while.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
+use pullquote_core::runtime::sync::lock;
 use pullquote_core::tokens::Role;
 
 /// How long a success, or the result of a probe, is valid.
@@ -31,11 +32,11 @@ impl Health {
     }
 
     pub(crate) fn succeeded(&self) {
-        *self.success.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.success) = Some(Instant::now());
     }
 
     fn succeeded_since(&self, moment: Instant) -> bool {
-        self.success.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|success| success >= moment)
+        lock(&self.success).is_some_and(|success| success >= moment)
     }
 
     /// Whether texts are being encoded. If the client disconnects, the probe continues, for the next client.

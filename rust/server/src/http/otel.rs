@@ -5,7 +5,7 @@
 //! keep up; no request waits for it. OpenTelemetry's environment variables set the sampler, headers and the service's
 //! name. Spans contain no text, key or path of a client.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::{Method, StatusCode};
@@ -17,6 +17,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{self, SdkTracer, SdkTracerProvider, Span, SpanData};
 use pullquote_core::engine::Work;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::sync::lock;
 use url::Url;
 
 use crate::net::http_client;
@@ -49,7 +50,7 @@ impl trace::SpanExporter for QuietExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         if let Err(error) = self.exporter.export(batch).await {
-            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut logged = lock(&self.logged);
             if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
                 *logged = Some(Instant::now());
                 tracing::warn!(%error, spans, "spans did not reach the collector; this is logged once a minute");

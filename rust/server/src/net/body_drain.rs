@@ -5,7 +5,7 @@
 //! the rest is larger or does not come, the answer says `connection: close`.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use axum::http::{Version, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
+use pullquote_core::runtime::sync::lock;
 use tokio::time::timeout;
 
 /// The largest rest that is read: a new connection costs about as much.
@@ -59,7 +60,7 @@ impl BodyDrain {
 
     /// Reads the rest. Whether the connection can carry another request.
     pub(crate) async fn finish(&self) -> bool {
-        let remainder = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let remainder = std::mem::take(&mut *lock(&self.0));
         let mut body = match remainder {
             Remainder::Nothing => return true,
             Remainder::DoNotRead => return false,
@@ -111,6 +112,6 @@ impl Drop for TrackedBody {
         let rest = std::mem::replace(&mut self.body, Body::empty());
         let is_small = rest.size_hint().lower() <= MAX_REST;
         let remainder = if is_small && !self.awaits_continue { Remainder::Rest(rest) } else { Remainder::DoNotRead };
-        *self.drain.0.lock().unwrap_or_else(PoisonError::into_inner) = remainder;
+        *lock(&self.drain.0) = remainder;
     }
 }

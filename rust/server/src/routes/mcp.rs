@@ -12,7 +12,7 @@ mod stored;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -22,6 +22,7 @@ use axum::response::Response;
 use http_body_util::{BodyExt, Collected, Full};
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::sync::lock;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
@@ -159,7 +160,7 @@ impl Exchange {
     }
 
     fn state(&self) -> MutexGuard<'_, ExchangeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -8,10 +8,11 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::sync::lock;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::{Size, Stored, full_text_index};
@@ -112,23 +113,23 @@ impl Store {
     pub(crate) fn put_all(&self, documents: Vec<(String, Stored)>) -> Vec<Result<bool, Failure>> {
         let put = |(id, document)| Arc::new(Put { id, document, outcome: Mutex::default() });
         let puts: Vec<Arc<Put>> = documents.into_iter().map(put).collect();
-        locked(&self.waiting).extend(puts.iter().map(Arc::clone));
+        lock(&self.waiting).extend(puts.iter().map(Arc::clone));
         let mut open = self.lock();
         // Another thread may have stored them while this one waited.
-        if puts.iter().any(|put| locked(&put.outcome).is_none()) {
-            let group = std::mem::take(&mut *locked(&self.waiting));
+        if puts.iter().any(|put| lock(&put.outcome).is_none()) {
+            let group = std::mem::take(&mut *lock(&self.waiting));
             // One that fails must not fail the others.
             let outcomes = open.put(&group).unwrap_or_else(|_| {
                 let alone = |put| open.put(std::slice::from_ref(put)).map(|mut outcomes| outcomes.remove(0));
                 group.iter().map(alone).map(|put| put.unwrap_or_else(|error| Err(broken(&error).into()))).collect()
             });
             for (put, outcome) in group.iter().zip(outcomes) {
-                *locked(&put.outcome) = Some(outcome);
+                *lock(&put.outcome) = Some(outcome);
             }
         }
         drop(open);
         let panicked = || Err(Error::new(ErrorKind::Internal, "a thread of the store panicked").into());
-        puts.iter().map(|put| locked(&put.outcome).take().unwrap_or_else(panicked)).collect()
+        puts.iter().map(|put| lock(&put.outcome).take().unwrap_or_else(panicked)).collect()
     }
 
     /// The documents with words of a query, the best by BM25 first.
@@ -186,12 +187,8 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        locked(&self.open)
+        lock(&self.open)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Open {

@@ -5,12 +5,13 @@
 //! memory, so that a second question about the same file needs no process.
 
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use lru::LruCache;
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::sync::lock;
 use pullquote_core::text::kinds::{FileKind, Limit, Limits, Reader, readable};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -249,7 +250,7 @@ impl Parser {
     }
 
     fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cache)
     }
 }
 
