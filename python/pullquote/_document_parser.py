@@ -50,7 +50,7 @@ UNSEEN = {"head", "script", "style", "template"}
 # Elements that HTML never closes.
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
-# Bytes of a picture in an RTF, and its digits: no text has so many in a row.
+# Bytes of a picture in an RTF, and its digits: no text has a run of them that long.
 BINARY = re.compile(rb"\\bin(\d{1,10}) ?")
 PICTURE = re.compile(rb"(?:[0-9A-Fa-f]{2}[\r\n]*){512,}")
 
