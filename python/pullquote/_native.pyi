@@ -93,7 +93,7 @@ def error_table() -> list[dict[str, Any]]: ...
 
 # The queue in which a call completes, and its number there.
 _ReplyTo = tuple[CompletionQueue, int]
-_Value = TypeVar("_Value")
+_Value_co = TypeVar("_Value_co", covariant=True)
 
 @final
 class Batch:
@@ -180,8 +180,8 @@ class Client:
     def close(self) -> None: ...
 
 @final
-class ClientCall(Generic[_Value]):
-    def wait(self) -> _Value: ...
+class ClientCall(Generic[_Value_co]):
+    def wait(self) -> _Value_co: ...
     def start(self, reply_to: _ReplyTo) -> PendingCall: ...
 
 @final
