@@ -53,7 +53,8 @@ fn cuda_device_gives_the_rows_of_a_cpu_device() {
                 assert!(difference < 1e-5, "{pooling}: {difference} for {:?}", batch.lengths);
             }
         }
-        let unknown = cuda.collect(Ticket(10_000), &mut |_, _| {}).expect_err("there is no such batch");
+        let unknown =
+            cuda.collect(Ticket { device: 0, number: 10_000 }, &mut |_| {}).expect_err("there is no such batch");
         assert_eq!(unknown.kind(), ErrorKind::Internal);
     }
 }
