@@ -75,7 +75,7 @@ pub struct Limits {
     pub memory: Limit,
 }
 
-/// Where the first file of an archive has its name, and an OpenDocument file its media type.
+/// Where the first file of an archive has its name, and a file of `OpenDocument` its media type.
 const FIRST_BYTES: usize = 128;
 
 const ZIP: &[u8] = b"PK\x03\x04";
