@@ -10,11 +10,14 @@ use crate::failures::Failure;
 pub(crate) struct FileKind(&'static kinds::FileKind);
 
 /// `pullquote.documents.Limits`.
-#[derive(FromPyObject)]
+#[derive(Clone, Copy, FromPyObject)]
 pub(crate) struct ReadLimits {
-    max_pages: usize,
-    max_chars: usize,
-    max_memory: usize,
+    #[pyo3(attribute("max_pages"))]
+    pages: usize,
+    #[pyo3(attribute("max_chars"))]
+    chars: usize,
+    #[pyo3(attribute("max_memory"))]
+    memory: usize,
 }
 
 #[pymethods]
@@ -55,9 +58,9 @@ impl FileKind {
     /// Raises why the parser cannot read a file.
     fn fail(&self, name: &str, error: &str, detail: &str, has_password: bool, limits: ReadLimits) -> PyResult<()> {
         let limits = Limits {
-            pages: Limit { option: "max_pages", value: limits.max_pages },
-            chars: Limit { option: "max_chars", value: limits.max_chars },
-            memory: Limit { option: "max_memory", value: limits.max_memory },
+            pages: Limit { option: "max_pages", value: limits.pages },
+            chars: Limit { option: "max_chars", value: limits.chars },
+            memory: Limit { option: "max_memory", value: limits.memory },
         };
         let error = self.0.failure(error, detail, has_password, &limits);
         Err(Failure(Error::new(error.kind(), format!("{name} {error}"))).into())
