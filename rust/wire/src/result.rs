@@ -135,15 +135,12 @@ pub struct Highlight<'page> {
 impl Highlight<'_> {
     /// Its fields that are parts of the page, and where they start.
     pub fn parts(&self) -> Vec<(usize, &str)> {
-        fn text<'row>(text: &'row Option<Cow<'_, str>>) -> &'row str {
-            text.as_deref().unwrap_or_default()
-        }
-        let (before, header_start) = (text(&self.before), self.header_start.unwrap_or_default());
+        let before = self.before.as_deref().unwrap_or_default();
         vec![
             (self.start, self.text.as_ref()),
             (self.start.saturating_sub(before.chars().count()), before),
-            (self.end, text(&self.after)),
-            (header_start, text(&self.header)),
+            (self.end, self.after.as_deref().unwrap_or_default()),
+            (self.header_start.unwrap_or_default(), self.header.as_deref().unwrap_or_default()),
         ]
         .into_iter()
         .chain(self.breadcrumbs.iter().flatten().map(|one| (one.start, one.text.as_ref())))

@@ -40,7 +40,9 @@ pub(crate) fn python() -> String {
     let mut names: Vec<String> = ["HighlightDict", "HighlightFields"].map(String::from).into();
     names.extend(nested.iter().flat_map(|(name, ..)| [name.clone(), format!("{name}Dict")]));
     names.sort();
-    names.iter().for_each(|name| _ = writeln!(text, "    \"{name}\","));
+    for name in names {
+        let _ = writeln!(text, "    \"{name}\",");
+    }
     text.push_str("    \"make_lists\",\n]\n");
     for (name, about, fields) in &nested {
         dataclass(&mut text, name, about, fields);
@@ -96,7 +98,9 @@ fn highlight() -> Vec<Field> {
     let (always, sometimes): (Vec<Field>, Vec<Field>) = own.into_iter().partition(|field| !field.has_default);
     let (mut always_origin, origin): (Vec<Field>, Vec<Field>) =
         origin.into_iter().partition(|field| !field.has_default);
-    always_origin.iter_mut().for_each(|field| field.has_default = true);
+    for field in &mut always_origin {
+        field.has_default = true;
+    }
     always.into_iter().chain(always_origin).chain(sometimes.into_iter().filter(kept)).chain(origin).collect()
 }
 

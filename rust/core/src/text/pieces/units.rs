@@ -105,7 +105,7 @@ impl Units {
         let headings = elements.iter().filter(|element| element.kind == BlockKind::Heading);
         let headings = headings.map(|heading| heading.units.clone()).collect();
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
-        Self { groups, paragraphs, boilerplate, tables, headings, heading_levels, spans }
+        Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels }
     }
 
     /// For each unit the heading of its section; empty before the first one, and for the units of headings.

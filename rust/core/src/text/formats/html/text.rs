@@ -52,7 +52,6 @@ enum Separation {
 
 /// An open element.
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "they are about different elements")]
 struct Frame {
     role: ElementRole,
     /// The kind of blocks directly in it.
