@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import inspect
-import json
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from pullquote import _native
 from pullquote._engine.highlighter import Highlighter
 from pullquote._native import Document, PutDocuments
 from pullquote._request.options import (
-    SERVER_TIMEOUT,
     Options,
     Pages,
     Unit,
@@ -30,6 +28,7 @@ from pullquote._request.options import (
     read_pages,
     to_list,
 )
+from pullquote._request.settings import ClientSettings
 from pullquote._request.signatures import signed_as
 from pullquote._results.highlights import Highlights
 from pullquote._warnings import warn
@@ -46,8 +45,6 @@ __all__ = [
     "StoredDocument",
 ]
 
-MEBIBYTE = 1024 * 1024
-
 Files = Iterable[str | os.PathLike[str] | bytes]
 
 EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
@@ -62,43 +59,6 @@ class EmbedOptions(TypedDict, total=False):
     role: Literal["query", "passage"]
     timeout: float | None
     priority: int
-
-
-class ClientSettings(TypedDict, total=False):
-    """The settings of a `Client` as keywords; it documents them."""
-
-    api_key: str | None
-    headers: Mapping[str, str] | None
-    model: str | None
-    timeout: float
-    connect_timeout: float
-    max_in_flight: int
-    rows_per_request: int
-    bytes_per_request: int
-    max_answer_bytes: int
-    retries: int
-    retry_budget: float
-    proxy: str | None
-    ca_certs: str | Path | None
-    wire_dtype: Literal["float32", "float16", "bfloat16"]
-
-
-DEFAULTS: ClientSettings = {
-    "api_key": None,
-    "headers": None,
-    "model": None,
-    "timeout": SERVER_TIMEOUT,
-    "connect_timeout": 10.0,
-    "max_in_flight": 16,
-    "rows_per_request": 256,
-    "bytes_per_request": MEBIBYTE,
-    "max_answer_bytes": 256 * MEBIBYTE,
-    "retries": 3,
-    "retry_budget": 0.2,
-    "proxy": None,
-    "ca_certs": None,
-    "wire_dtype": "float32",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +215,12 @@ class BaseClient:
         if not isinstance(url, Iterable) or not all(isinstance(each, str) for each in urls):
             message = f"url must be a string or a list of strings, not {url!r}"
             raise InvalidTypeError(message)
-        complete_settings = complete(settings, DEFAULTS, type(self).__name__)
-        _check(complete_settings)
-        if (ca_certs := complete_settings["ca_certs"]) is not None:
-            complete_settings["ca_certs"] = _read_certificates(ca_certs)
-        complete_settings["headers"] = dict(complete_settings["headers"] or {})
-        self._native = _native.Client(json.dumps({"urls": urls, **complete_settings}))
+        given: dict[str, Any] = {"url": urls, **settings}
+        if isinstance(headers := given.get("headers"), Mapping):
+            given["headers"] = dict(headers)
+        if (ca_certs := given.get("ca_certs")) is not None:
+            given["ca_certs"] = _read_certificates(ca_certs)
+        self._native = _native.Client(given)
         self._names = ", ".join(urls)
         _open.add(self)
 
@@ -286,23 +246,28 @@ class BaseClient:
 class Client(BaseClient):
     """The calls of a `Highlighter`, done by ``pullquote serve`` in another process. Only the constructor differs.
 
-    - `url`: of a server, for example ``"http://127.0.0.1:8080"``, ``"https://…"`` or ``"unix:/run/pullquote.sock"``. Or of several
-      servers of the same model: each request goes to the least busy one, and servers that fail are skipped for a while.
-      `embed` also works with servers that have Text Embeddings Inference's ``/embed`` or OpenAI's API, whose URL may end in
-      ``/v1``.
-    - `api_key`: sent as ``authorization: Bearer …``. `headers`: sent with every request.
-    - `model`: the model's name, which OpenAI's API requires.
-    - `timeout`: seconds for one HTTP request, also sent as ``Request-Timeout-Ms``. A call's own `timeout` is for all of its
-      requests. `connect_timeout`: seconds for connecting.
-    - `max_in_flight`: maximum concurrent requests of all callers. `rows_per_request`, `bytes_per_request`: maximum texts, and bytes
-      of UTF-8, of one request for vectors; more texts are split over several requests.
+    Settings:
+
+    - `url`: address of `pullquote serve`, such as `http://127.0.0.1:8080` or `unix:/run/pullquote.sock`; or a list of servers
+      with the same model. Each request goes to the least busy server, and servers that fail are skipped for a while. `embed`
+      also works with servers that have Text Embeddings Inference's `/embed` or `OpenAI`'s API, whose URL may end in `/v1`.
+    - `api_key`: the server's key, sent as `Authorization: Bearer`.
+    - `ca_certs`: PEM file with the only trusted certificate authorities. `None` is the system's.
+    - `headers`: sent with every request.
+    - `model`: the model's name, which `OpenAI`'s API requires.
+    - `timeout`: seconds for one HTTP request. The server reads it too, as `Request-Timeout-Ms`. A call's own `timeout` is for
+      all of its requests.
+    - `connect_timeout`: seconds for connecting.
+    - `max_in_flight`: maximum concurrent requests of all callers.
+    - `rows_per_request`: maximum texts of one request for vectors; more texts are split over several requests.
+    - `bytes_per_request`: maximum bytes of UTF-8 of one request for vectors.
     - `max_answer_bytes`: maximum bytes of a JSON answer. The shape of vectors bounds binary answers.
     - `retries`: maximum retries of a request after 429, 502, 503, 504, a broken connection, or its `timeout`. Retries wait a
-      random, growing time, and at least the server's ``Retry-After``. `retry_budget`: maximum share of retries among all
-      requests, beyond ten in ten seconds.
-    - `proxy`: for example ``"http://host:3128"``; environment variables are ignored. `ca_certs`: PEM file of the only trusted
-      authorities, instead of the system's.
-    - `wire_dtype`: type in which the server sends vectors that are returned as float32.
+      random, growing time, and at least the server's `Retry-After`.
+    - `retry_budget`: maximum share of retries among all requests, beyond ten in ten seconds.
+    - `proxy`: proxy, such as `http://host:3128`; environment variables are ignored.
+    - `wire_dtype`: type in which the server sends vectors that are returned as float32: ``"float32"``, ``"float16"`` or
+      ``"bfloat16"``.
 
     Thread-safe. Calls release Python's lock, and Ctrl-C ends a call within 50 ms. Use it as a context manager, or call `close`.
     After a fork, calls in the child raise `ForkedError`: make a new client there.
@@ -455,33 +420,6 @@ class Client(BaseClient):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _check(settings: Mapping[str, Any]) -> None:
-    """Raise for a setting of a wrong type. The message omits the value, which may be a key."""
-    kinds: dict[str, tuple[type, ...]] = {
-        "api_key": (str, type(None)),
-        "headers": (Mapping, type(None)),
-        "model": (str, type(None)),
-        "proxy": (str, type(None)),
-        "ca_certs": (str, Path, type(None)),
-        "wire_dtype": (str,),
-    }
-    defaults = cast("Mapping[str, object]", DEFAULTS)
-    for name, value in settings.items():
-        default = defaults[name]
-        allowed = kinds.get(name, (int, float) if isinstance(default, float) else (int,))
-        if not isinstance(value, allowed) or isinstance(value, bool):
-            kinds_of = " or ".join("None" if kind is type(None) else kind.__name__ for kind in allowed)
-            message = f"{name} must be {kinds_of}, not {type(value).__name__}"
-            raise InvalidTypeError(message)
-        if isinstance(value, int) and value < 0:
-            message = f"{name} must not be negative"
-            raise InvalidArgumentError(message)
-    headers: Mapping[object, object] = settings["headers"] or {}
-    if not all(isinstance(name, str) and isinstance(value, str) for name, value in headers.items()):
-        message = "headers must have strings for names and values"
-        raise InvalidTypeError(message)
 
 
 def _read_certificates(path: str | Path) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pullquote._engine.handle import EngineHandle
 from pullquote._engine.hosted import Hosted, HostedCall, Plan, Planner
-from pullquote._models.engine_config import EngineConfig
-from pullquote._native import Batch, CacheState, DeviceState, FinishedRequest, Progress, StageTime, Work
+from pullquote._native import Batch, CacheState, DeviceState, EngineSettings, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
 from pullquote._request.options import Options, Pages, Request, check_request
 from pullquote._results.fields import Match
@@ -66,11 +66,11 @@ class Engine(EngineHandle):
     _native: NativeEngine
     _is_stepped = True
 
-    def _make_native(self, config: EngineConfig) -> NativeEngine:
+    def _make_native(self, settings: EngineSettings, model: Path, encoder: object) -> NativeEngine:
         # Unfinished requests, from whose texts highlights are cut.
         self._requests: dict[str, Request] = {}
         self._lock = threading.Lock()
-        return NativeEngine(config)
+        return NativeEngine(settings, model, encoder)
 
     def add_request(
         self,

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pullquote import _native
-from pullquote._cli.serve_command import SETTINGS
+from pullquote._cli.settings import settings
 
 if TYPE_CHECKING:
     from pullquote.documents import Document
 
-__all__ = ["add_fetch_options", "is_address", "read_address"]
-
-# The server's options that are of a single page, and what they are here; `--fetch` itself is for a server, whose clients name
-# the pages.
-OPTIONS = {
-    "fetch-allow": "a private network to fetch from, such as 10.1.0.0/16; repeatable",
-    "fetch-max-bytes": "maximum bytes of a page, decompressed",
-    "fetch-redirects": "maximum redirects of a page",
-    "fetch-timeout": "seconds for a page",
-}
-
-
-def add_fetch_options(command: argparse.ArgumentParser) -> None:
-    """Add the server's options for fetched pages."""
-    group = command.add_argument_group("fetched pages")
-    for setting in SETTINGS["fetched pages"]:
-        if setting.name in OPTIONS:
-            replace(setting, help=OPTIONS[setting.name]).add_to(group)
+__all__ = ["is_address", "read_address"]
 
 
 def is_address(name: str) -> bool:
@@ -45,13 +27,7 @@ def read_address(address: str, options: argparse.Namespace) -> Document:
     """
     from pullquote import documents  # noqa: PLC0415 - few commands need it
 
-    page = _native.fetch(
-        address,
-        options.fetch_allow or [],
-        options.fetch_max_bytes,
-        options.fetch_redirects,
-        options.fetch_timeout,
-    )
+    page = _native.fetch(address, settings("server", options))
     if isinstance(page, str):
         return documents.read(page.encode(), format="text", name=address)
     return documents.read(page, name=address)

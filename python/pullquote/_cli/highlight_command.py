@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullquote import _native
 from pullquote._cli.documents import places, read_file
-from pullquote._cli.fetch import add_fetch_options, is_address, read_address
-from pullquote._cli.highlights_options import CALL_OPTIONS, add_call_options, options_from_args
+from pullquote._cli.fetch import is_address, read_address
 from pullquote._cli.messages import as_flags
+from pullquote._cli.settings import call_options
 from pullquote._cli.source import EXIT_NO_INPUT, call_timeout, complain, highlighter_or_client, input_files
 from pullquote._progress_bar import ProgressBar
 from pullquote._request.options import Options
@@ -46,8 +46,6 @@ def add_options(highlight: argparse.ArgumentParser) -> None:
         action="append",
         help="question about every page; repeatable",
     )
-    add_call_options(highlight, CALL_OPTIONS)
-    add_fetch_options(highlight)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -84,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 def _call_options(options: argparse.Namespace) -> Options:
     # Text output marks the matched words.
     return {
-        **options_from_args(options, CALL_OPTIONS),
+        **call_options(options, "highlight"),
         "pairing": "all",
         "timeout": call_timeout(options),
         "explain": options.explain or options.mark is not None or not options.json,

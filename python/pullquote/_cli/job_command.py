@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pullquote._cli.highlights_options import PAGE_OPTIONS, add_call_options
-from pullquote._cli.source import add_batch_options
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["add_options", "run"]
@@ -47,9 +45,6 @@ def add_options(job: argparse.ArgumentParser) -> None:
         "--actor-gpus", type=float, metavar="N", help="GPUs of each actor (default: 1 if a node has any, else 0)"
     )
     job.add_argument("--status", action="store_true", help="show the progress of the job in --output, and exit")
-    add_call_options(job, PAGE_OPTIONS)
-    # A job reads each page once.
-    add_batch_options(job, cache_bytes=0)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
 
-from pullquote._cli.highlights_options import PAGE_OPTIONS, options_from_args
+from pullquote._cli.settings import call_options
 from pullquote._engine.highlighter import Highlighter
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
@@ -69,7 +69,7 @@ def _job(options: argparse.Namespace) -> Job:
         output=options.output,
         questions=tuple(questions),
         columns=Columns(options.text, options.query_column, options.id, options.title),
-        options=options_from_args(options, PAGE_OPTIONS),
+        options=call_options(options, "job"),
         format=options.output_format,
         model=options.model,
         encoder=options.encoder,
@@ -113,7 +113,7 @@ def _check_names(job: Job, files: list[InputFile]) -> None:
 
 def _engine_arguments(options: argparse.Namespace) -> dict[str, object]:
     return {
-        "devices": options.device or "auto",
+        "devices": options.devices or "auto",
         "cuda_graphs": options.cuda_graphs,
         "threads": options.threads,
         "cache_bytes": options.cache_bytes,

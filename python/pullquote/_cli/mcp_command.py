@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from pullquote import _native
 from pullquote._cli import serve_command
-from pullquote._cli.source import API_KEY, highlighter_or_client
+from pullquote._cli.settings import of_command, settings
+from pullquote._cli.source import highlighter_or_client
 from pullquote._engine.highlighter import Highlighter
-from pullquote._request.options import SERVER_TIMEOUT
+from pullquote.documents import parser_command
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["add_options", "run"]
@@ -36,26 +37,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve an agent until it hangs up, or a signal comes, and return the exit code."""
-    if options.server and len(options.server) > 1:
+    if options.url and len(options.url) > 1:
         message = "pullquote mcp takes one --server"
         raise InvalidArgumentError(message)
-    agent = {"folders": [str(Path(folder).expanduser()) for folder in options.folder], "fetch": options.fetch}
-    settings = serve_command.default_settings() | {"log_level": "warn"}
+    agent: dict[str, Any] = {
+        "folders": [str(Path(folder).expanduser()) for folder in options.folder],
+        "fetch": options.fetch,
+    }
+    of_server = {"log_level": "warn", "document_parser": parser_command()}
     # With a server, this makes a client, which checks the options.
     with highlighter_or_client(options, has_timeout=False) as source:
         if isinstance(source, Highlighter):
             native = source._native
             agent["server"] = None
-            settings |= serve_command.model_settings(source, options)
+            of_server |= serve_command.model_settings(source, options)
         else:
             native = None
-            agent["server"] = {
-                "url": options.server[0],
-                "api_key": options.api_key or os.environ.get(API_KEY),
-                "ca_certs": options.ca_certs and str(options.ca_certs),
-                "timeout": SERVER_TIMEOUT if options.timeout is None else options.timeout,
-            }
+            defaults = {field["name"]: field["default"] for field in of_command("client", "mcp")}
+            agent["server"] = defaults | settings("client", options) | {"url": options.url[0]}
         # The server handles signals; Python must not raise KeyboardInterrupt after it returns.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _native.serve_agent(json.dumps(settings), json.dumps(agent), native)
+        _native.serve_agent(of_server, json.dumps(agent), native)
     return 0

@@ -17,7 +17,7 @@ from pullquote._cli import (
     serve_command,
 )
 from pullquote._cli.completion import SHELLS, completion_script
-from pullquote._cli.source import add_model_options, add_server_options
+from pullquote._cli.settings import add_settings
 from pullquote._document_formats import PARSED, READABLE
 from pullquote._models.choice import EMBEDDED_PACKAGE
 from pullquote._request.signatures import did_you_mean
@@ -155,7 +155,6 @@ def make_parser() -> Parser:
     embed.set_defaults(run=embed_command.run)
 
     serve = add("serve", "[OPTIONS]", "serve over HTTP", "Prints its address when it is ready; open it in a browser.")
-    serve_command.add_options(serve)
     serve.set_defaults(run=serve_command.run)
 
     job = add(
@@ -178,10 +177,10 @@ def make_parser() -> Parser:
 
     for command in (highlight, embed, serve, job):
         _add_output(command, is_highlight=command is highlight, reads_text=command in {highlight, embed})
-    for command in (highlight, embed, serve, job, mcp):
-        add_model_options(command, has_prompts=command is not job)
-    for command in (highlight, embed, mcp):
-        add_server_options(command)
+    for name, command in commands.choices.items():
+        add_settings(command, name)
+    # A job reads each page once.
+    job.set_defaults(cache_bytes=0)
 
     models = add(
         "models",

@@ -11,10 +11,10 @@ import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
-from pullquote._models.engine_config import EngineConfig
-from pullquote._native import CacheState, DeviceState, StageTime, forget_threads, wait_for_threads
+from pullquote._models.engine_config import EngineConfig, LoadedModel
+from pullquote._native import CacheState, DeviceState, EngineSettings, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
 from pullquote._request.signatures import configured_by
 from pullquote.errors import InvalidArgumentError
@@ -115,16 +115,15 @@ class EngineHandle(EngineStatus, ABC):
                 'threads="caller" is for pullquote.engine.Engine, which encodes in its steps; use that, or threads=1'
             )
             raise InvalidArgumentError(message)
-        loaded, name = config.load(normalizes=self._normalizes)
-        self._open(loaded, name)
+        self._open(config.load(normalizes=self._normalizes))
 
-    def _open(self, config: EngineConfig, name: str) -> None:
-        self._native = self._make_native(config)
-        self.model, self.model_name = cast(Path, config.model), name
+    def _open(self, loaded: LoadedModel) -> None:
+        self._native = self._make_native(loaded.settings, loaded.directory, loaded.encoder)
+        self.model, self.model_name = loaded.directory, loaded.name
         _open.add(self)
 
     @abstractmethod
-    def _make_native(self, config: EngineConfig) -> NativeHandle: ...
+    def _make_native(self, settings: EngineSettings, model: Path, encoder: object) -> NativeHandle: ...
 
     def close(self) -> None:
         """Stop the devices; calls in flight and later ones raise `ClosedError`. May be called twice."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote._engine.call_progress import call_progress
 from pullquote._engine.handle import EngineHandle
-from pullquote._models.engine_config import EngineConfig
+from pullquote._native import EngineSettings
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._request.options import (
     Dedupe,
@@ -67,47 +67,49 @@ class Highlighter(EngineHandle):
     Calls of different threads share batches, and each call gets its own answer. Calls release Python's lock while they work. Use
     it as a context manager, or call `close`, to free its memory.
 
-    - `model`: name of a model of the Hugging Face Hub, for example ``"BAAI/bge-small-en-v1.5"``, or the directory of one (BERT,
-      RoBERTa, MPNet, DistilBERT, ModernBERT, Nomic, GTE, Jina v2, Qwen3, Gemma 3, static embeddings, or a TorchScript module);
-      an existing path wins. Without an owner, a name is one of ``sentence-transformers``. The cache that all programs share is
-      read first; what it lacks is downloaded. `None` is the embedded all-MiniLM-L6-v2, which its name means too where it is
-      installed and no `revision` is given.
-    - `devices`: ``"auto"`` (every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU), ``"cpu"``, or a
-      list such as ``["cuda:0", "cuda:1"]``. ``["cpu:0", "cpu:1"]`` are logical devices that share the cores.
-    - `dtype`: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"`` or ``"auto"``. ``"auto"`` is float16 on CUDA. On
-      a CPU with AVX2 it is int8 for the embedded model. Else it is bfloat16 if the processor has instructions for it, or float32.
-      int8 is for CPUs only, and the fastest there. Cosine of its vectors with float32's over 3,027 windows: at least 0.995
-      (bfloat16: 0.9998).
-    - `threads`: maximum threads for text, and as many for a CPU device. `None` is one for each core that this process may use (by
-      affinity and control groups), at most ``OMP_NUM_THREADS`` and 32. ``"caller"`` is for `pullquote.engine.Engine`: it starts
-      no threads, and encodes in its steps.
-    - `cores`: numbers of the cores that these threads run on; `None` inherits the caller's affinity.
-    - `cache_bytes`: maximum bytes of the cache. It holds parsed pages and their vectors, so that another query on them encodes
-      only itself, and vectors of queries. It evicts what was used least recently. 0 disables it.
-    - `encoder`: ``"torch"`` computes the model with libtorch, on CPUs too. Or a custom encoder:
+    The arguments:
 
-      - instead of a model, a function from a list of strings to float32 ``[n, dimension]``, or an object with such a method
-        ``encode`` (a sentence-transformers model, for example). One thread calls it, with the texts of all waiting callers.
-        Its tokens are bytes of UTF-8. An ``async`` function runs in an event loop of its own.
-      - with the `model` whose tokenizer it needs, an object with a method ``encode_ids(ids, lengths)``: int32 ids of all rows,
-        concatenated without padding, and the length of each row; or an object whose ``__pullquote_encoder__()`` returns a
-        ``pullquote.encoder`` capsule.
-    - `max_batch_tokens`, `max_batch_size`: maximum tokens and texts of a batch. `None` is the device's default, and 64 texts for
-      a custom encoder. `batch_timeout`: seconds that texts wait for others when they do not fill a batch. With 0, the
-      default, batches grow only while the devices are busy.
-    - `depth`: batches in flight on each device. `None` is 2 on CUDA, and one more than its threads on a CPU.
-    - `device_timeout`: seconds without a finished batch after which other devices take over a device's batches. It gets new ones
-      after it has finished those. `None` is 10. A single device has no timeout.
-    - `cuda_graphs`: ``"auto"`` records the kernels of frequent shapes of batches on CUDA devices and queues each batch's by one
-      call, where rows are not padded; after an error a device continues without (`device_states`). Not yet run on a GPU.
-    - `truncate_dim`: cut vectors to their first values, and scale them to unit length.
-    - `query_prompt`, `passage_prompt`: text before queries and passages instead of the model's; `prompt_name`: the name of the
-      query's prompt in the model's files. `prompts` has what is used, and its source.
+    - `model`: name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one. An existing
+      directory wins, and a name without an owner is one of `sentence-transformers`. The cache that all programs share is read
+      first; what it lacks is downloaded. `None` is the embedded all-MiniLM-L6-v2.
+    - `devices`: devices that compute: `"cpu"`, `"cuda:0"`, ..., or a list of them. `"auto"` is every CUDA device if
+      `pullquote-torch` is installed and finds one, else the CPU. `["cpu:0", "cpu:1"]` are logical devices that share the cores.
+    - `dtype`: number type: `"float32"`, `"bfloat16"`, `"float16"`, `"int8"` or `"auto"`. `"auto"` is float16 on CUDA. On a CPU
+      with AVX2 it is int8 for the embedded model. Else it is bfloat16 if the processor has instructions for it, or float32.
+      int8 is for CPUs only, and the fastest there.
+    - `threads`: maximum threads for text, and as many for a CPU device. The default counts the cores of affinity and control
+      groups, and is at most `OMP_NUM_THREADS` and 32. `"caller"` is for `pullquote.engine.Engine`: it starts no threads, and
+      encodes in its steps. `None` is one for each core.
+    - `cache_bytes`: bytes of the cache of pages and queries; 0 disables it. It holds parsed pages and their vectors, so that
+      another query on them encodes only itself, and vectors of queries. It evicts what was used least recently.
+    - `cores`: numbers of the cores that these threads run on. `None` is the caller's affinity.
+    - `encoder`: ``"torch"`` computes the model with libtorch, on CPUs too; or a custom encoder. Instead of a model: a function
+      from a list of strings to float32 `[n, dimension]`, or an object with such a method `encode` (a sentence-transformers
+      model, for example). One thread calls it, with the texts of all waiting callers. Its tokens are bytes of UTF-8. An `async`
+      function runs in an event loop of its own. Or with the `model` whose tokenizer it needs: an object with a method
+      `encode_ids(ids, lengths)`, int32 ids of all rows, concatenated without padding, and the length of each row; or an object
+      whose `__pullquote_encoder__()` returns a `pullquote.encoder` capsule.
+    - `cuda_graphs`: ``"auto"`` queues the kernels of frequent shapes of batches as CUDA graphs. Not yet run on a GPU. It is for
+      CUDA devices where rows are not padded; after an error a device continues without (`device_states`).
+    - `revision`: branch, tag or commit of a named model. A branch stays at the commit that the cache has: `pullquote models get
+      NAME` fetches the newest. `None` is main.
+    - `truncate_dim`: values of a vector to keep; vectors are cut, and scaled to unit length. `None` is all.
+    - `prompt_name`: name of the query's prompt in the model's files. `None` is query.
+    - `query_prompt`: text before queries; `prompts` has what is used, and its source. `None` is the model's.
+    - `passage_prompt`: text before passages. `None` is the model's.
+    - `max_batch_tokens`: maximum tokens of a batch. `None` is the device's.
+    - `max_batch_size`: maximum texts of a batch. `None` is as many as fit; 64 for a custom encoder.
+    - `batch_timeout`: seconds that texts wait for others when they do not fill a batch; with 0, batches grow only while the
+      devices are busy.
+    - `depth`: batches in flight on each device. The default is 2 on CUDA, and one more than its threads on a CPU. `None` is the
+      device's.
+    - `device_timeout`: seconds without a finished batch after which other devices take over a device's batches. It gets new
+      ones after it has finished those. A single device has no timeout. `None` is 10.
+    - `token`: token for private and gated models; it is sent to no other host than the hub's. `None` is `HF_TOKEN`, or that of
+      `hf auth login`.
+    - `cache_dir`: folder of the cache of named models. `None` is `HF_HUB_CACHE`, or `hub` in `HF_HOME`.
+    - `local_files_only`: take named models from the cache only, and never use the network, as with `HF_HUB_OFFLINE=1`.
     - `profile`: make CUDA devices wait after each stage, so that `stages` separates them. Slower.
-    - `revision`: branch, tag or commit of a named model; `None` is ``main``. A branch stays at the commit that the cache has:
-      ``pullquote models get NAME`` fetches the newest. `token`: for private and gated models; `None` is ``HF_TOKEN`` or the token
-      that ``hf auth login`` stored. It is sent to no other host than the hub's. `cache_dir`: folder of the cache; `None` is
-      ``HF_HUB_CACHE``, or ``hub`` in ``HF_HOME``. `local_files_only`: never use the network, as with ``HF_HUB_OFFLINE=1``.
 
     The device that would finish first gets the next batch. A failing device is paused with increasing back-off, and others retry
     its batches; `device_states` reports that. Batches shrink when memory is short.
@@ -115,12 +117,13 @@ class Highlighter(EngineHandle):
     Raises `NoEncoderError`, `TorchVersionError`, `ModelNotFoundError`, `InvalidModelError`, `UnsupportedModelError`, `DeviceError`;
     for downloads also `UnauthorizedError` (gated models, bad tokens), `UnavailableError` (no network) and `BadAnswerError`.
     After a fork, calls in the child raise `ForkedError`: make a new highlighter there.
+
     """
 
     _native: NativeHighlighter
 
-    def _make_native(self, config: EngineConfig) -> NativeHighlighter:
-        return NativeHighlighter(config)
+    def _make_native(self, settings: EngineSettings, model: Path, encoder: object) -> NativeHighlighter:
+        return NativeHighlighter(settings, model, encoder)
 
     @checked
     def highlights(
@@ -128,28 +131,29 @@ class Highlighter(EngineHandle):
         query: str | Sequence[str],
         texts: Pages,
         *,
-        highlight_length: int = 3,
-        step_size: int = 1,
-        unit: Unit = "sentence",
-        format: Format = "auto",  # noqa: A002 - the field's word
         titles: Iterable[str | None] | None = None,
         ids: Iterable[Any] | None = None,
-        pairing: Pairing = "auto",
-        fuse: bool = False,
+        # Generated: the options in `rust/wire/src/options.rs`.
         top_k: int | None = None,
+        max_total_highlights: int | None = None,
         max_chars: int | None = None,
         max_tokens: int | None = None,
         max_total_chars: int | None = None,
         max_total_tokens: int | None = None,
-        max_total_highlights: int | None = None,
-        min_score: float | Literal["auto"] | None = None,
-        order: Order = "score",
+        min_score: Literal["auto"] | float | None = None,
         dedupe: Dedupe = "auto",
+        order: Order = "score",
         context: int = 0,
         explain: bool = False,
+        format: Format = "auto",  # noqa: A002 - the field's word
+        unit: Unit = "sentence",
+        highlight_length: int = 3,
+        step_size: int = 1,
         allow_gaps: bool = False,
         expand: bool = True,
-        lexical_weight: float | Literal["auto"] = "auto",
+        fuse: bool = False,
+        pairing: Pairing = "auto",
+        lexical_weight: Literal["auto"] | float = "auto",
         effort: Effort = "auto",
         timeout: float | None = None,
         priority: int = 0,
@@ -161,52 +165,55 @@ class Highlighter(EngineHandle):
         relevance around a page's best sentence. Passages do not overlap. A heading stays with the text after it; list items,
         tables and code blocks stay whole. An empty page has no highlights.
 
-        The question:
-
         - `query`: one query for all pages, or a list of queries.
-        - `texts`: the pages: texts, pairs of an id and a text, or a mapping from ids to texts. `ids`: an id for each page, of
-          any type, instead. `Highlight.id` has its page's. `titles`: a title or `None` for each page. When pages compete,
-          the title's relevance is added to every passage of its page.
-        - `pairing`: ``"all"`` asks each query of every page, encodes pages once, and returns query `q` on page `p` as
-          ``result[q, p]``; ``"each"`` asks query `i` of page `i`; ``"auto"`` is ``"all"``, and an error for several queries
-          with several pages, because equal numbers of both may be a coincidence.
-        - `fuse`: one answer to all queries: a sentence counts for the query that it answers best.
-        - `lexical_weight`: weight of words, from 0.0 (cosine only) to 1.0 (words only). ``"auto"`` is 0.5, higher if the model's
-          tokenizer does not know the page's script, and lower if the pages contain few of the query's words.
-        - `effort`: which windows to encode. ``"full"``: all. ``"auto"``: windows that match words of the query, a small sample,
-          and every window that could still be better than those; all windows of a page if that is more than half of it (for
-          example because it is in another language). ``"fast"``: the same, but at most 64 additional windows for each page,
-          and for one page of many only windows that could be among the best of all. `Highlights.windows_scored` counts them.
-          ``"instant"``: none, for text that comes faster than it can be encoded: passages come from words and from vectors of
-          single tokens, which the first such call makes from the model and keeps in its folder. Their scores are estimates.
+        - `texts`: the pages: texts, pairs of an id and a text, or a mapping from ids to texts.
+        - `ids`: an id for each page, of any type, instead. `Highlight.id` has its page's.
+        - `titles`: a title or `None` for each page. When pages compete, the title's relevance is added to every passage of its
+          page.
 
-        The answer:
+        Options:
 
-        - `top_k`: maximum highlights for each page. 3 without another limit.
-        - `max_chars`, `max_tokens`: maximum characters or model tokens of all highlights of a page. A budget without `top_k`
-          selects the best sentences that fit, and joins neighbours.
-        - `max_total_chars`, `max_total_tokens`: the same over all pages. The most relevant passages get the budget.
-        - `max_total_highlights`: maximum highlights of all pages together: the best ones.
-        - `min_score`: minimum score of a highlight, from 0 to 1, or ``"auto"``, which leaves out what hardly answers the query
-          and keeps 95 % of the answers. A page may then have none.
-        - `dedupe`: drop passages that repeat a better one of the same ``"page"`` or of the whole ``"answer"``; ``"none"`` keeps
-          all. ``"auto"`` is ``"answer"`` if pages share a limit, else ``"page"``.
-        - `order`: ``"score"``, best first, or ``"position"``, as in the page. Ties are in order of position.
-        - `context`: number of sentences before and after each highlight to return as `before` and `after`.
-        - `explain`: return the matched words as `matches`.
-
-        The pages:
-
-        - `format`: ``"auto"`` detects it for each page, and `Highlights.formats` has what it took. ``"text"``; ``"markdown"``
-          (offsets are those of the source); ``"html"`` (reads the text that a browser shows; offsets are those of that text,
-          ``result.texts[i]``, and `source_start` and `source_end` those of the source).
-        - `highlight_length`, `step_size`: length and step of windows, in units; `unit`: ``"sentence"``, ``"word"`` or
-          ``"token"``. A passage spans at most ``2 * highlight_length - 1`` units, except blocks that stay whole.
-        - `expand`: `False` returns the best windows as they were cut, without ranking sentences. Units other than sentences
-          always do.
-        - `allow_gaps`: allow a step larger than the length, which skips text.
-        - `timeout`: seconds until the call stops with `DeadlineExceededError`.
-        - `priority`: lower goes first, as in vLLM. One batch in eight goes to the call that has waited longest.
+        - `top_k`: maximum number of highlights for each page; 3 if neither it nor another limit is set.
+        - `max_total_highlights`: maximum number of highlights for all pages together; the best ones.
+        - `max_chars`: maximum number of characters for each page, over all its highlights. A budget without `top_k` selects the
+          best sentences that fit, and joins neighbours.
+        - `max_tokens`: maximum number of the model's tokens for each page, over all its highlights.
+        - `max_total_chars`: maximum number of characters for all pages together; the most relevant passages get them.
+        - `max_total_tokens`: maximum number of the model's tokens for all pages together; the most relevant passages get them.
+        - `min_score`: minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be
+          empty. ``"auto"`` leaves out what hardly answers it, and keeps 95 % of the answers.
+        - `dedupe`: drop near-duplicate passages: within each ``"page"``, across the whole ``"answer"``, or nowhere
+          (``"none"``); ``"auto"`` is ``"answer"`` when pages share a limit, else ``"page"``.
+        - `order`: ``"score"`` returns the best highlights first, ``"position"`` the order of the page. Of equal scores, the
+          earlier passage is first.
+        - `context`: number of sentences to report before and after each highlight. They are in `before` and `after`.
+        - `explain`: report the words that matched, and where. They are in `matches`.
+        - `format`: format of the pages; ``"auto"`` detects it for each page. `Highlights.formats` has what it took. Offsets in
+          ``"markdown"`` are those of the source; those in ``"html"`` are of the text that a browser shows, and `source_start`
+          and `source_end` those of the source.
+        - `unit`: unit of windows: ``"sentence"``, ``"word"``, or ``"token"`` of the model.
+        - `highlight_length`: length of a window, in units. A passage spans at most `2 * highlight_length - 1` units, except
+          blocks that stay whole.
+        - `step_size`: distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
+        - `allow_gaps`: allow a `step_size` above `highlight_length`, which skips text.
+        - `expand`: rank sentences and grow passages from them; otherwise return the best windows as they were cut. Units other
+          than sentences always return windows.
+        - `fuse`: return one answer to all queries: each sentence has the relevance of the query that it answers best.
+        - `pairing`: ``"all"`` compares each query with every page, ``"each"`` compares query i with page i; ``"auto"`` is
+          ``"all"``, and refuses several queries with several pages. With ``"all"``, `result[q, p]` is query `q` on page `p`.
+          Equal numbers of queries and pages may be a coincidence, so ``"auto"`` does not guess.
+        - `lexical_weight`: weight of words (BM25 and coverage) against meaning (cosine), from 0 to 1; ``"auto"`` is 0.5, more
+          for scripts that the model's tokenizer does not know, less if the pages have few of the query's words.
+        - `effort`: share of the windows to encode: ``"full"``, all; ``"auto"``, those that could be among the best; ``"fast"``,
+          at most 64 for each page beyond those that the words select; ``"instant"``, none: passages come from words and from
+          vectors of single tokens. `Highlights.windows_scored` counts them. ``"auto"`` encodes a small sample too, and all
+          windows of a page if the others are more than half of it, for example because it is in another language. ``"instant"``
+          is for text that comes faster than it can be encoded. The first such call makes the vectors of tokens, and keeps them
+          in the model's folder. Its scores are estimates.
+        - `timeout`: seconds after which the call fails; no limit by default. Its work stops, and the call raises
+          `DeadlineExceededError`. Over HTTP it is the header `Request-Timeout-Ms`.
+        - `priority`: urgency of the call's work on the devices; lower goes first. As in vLLM. One batch in eight goes to the
+          call that has waited longest. Over HTTP it is the header `Request-Priority`.
 
         Returns `Highlights`: ``result[i]`` is page `i`'s list of `Highlight`.
 
@@ -309,7 +316,7 @@ def shared_highlighter(model: str | Path | None = None, **hub: Any) -> Highlight
 
 
 @checked
-@signed_as(Highlighter.highlights, described_from="The question:")
+@signed_as(Highlighter.highlights, described_from="- `query`:")
 def highlights(
     query: str | Sequence[str],
     texts: Pages,

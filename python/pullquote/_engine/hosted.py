@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, Unpack, cast
+from typing import Any, Generic, Literal, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pullquote._engine.handle import EngineHandle
 from pullquote._models.choice import find_model
-from pullquote._models.engine_config import CACHE_BYTES, EngineConfig, thread_count
+from pullquote._models.engine_config import EngineConfig, LoadedModel
 from pullquote._models.hub import HubOptions
-from pullquote._native import Batch, HighlightsBody
+from pullquote._native import Batch, EngineSettings, HighlightsBody
 from pullquote._native import Hosted as NativeHosted
 from pullquote._native import HostedCall as NativeCall
 from pullquote._request.options import Options, Pages, Request, check_request
@@ -76,31 +76,21 @@ class Hosted(EngineHandle):
         max_tokens: int | None = None,
         max_batch_size: int | None = None,
         threads: int | Literal["caller"] | None = None,
-        cache_bytes: int = CACHE_BYTES,
+        cache_bytes: int = EngineConfig.cache_bytes,
         name: str = "host",
         revision: str | None = None,
     ) -> None:
         """Read the tokenizer."""
-        for argument, value in (
-            ("dimension", dimension),
-            ("max_tokens", 1 if max_tokens is None else max_tokens),
-            ("max_batch_size", 1 if max_batch_size is None else max_batch_size),
-        ):
+        for argument, value in (("dimension", dimension), ("max_tokens", 1 if max_tokens is None else max_tokens)):
             if not isinstance(value, int) or value < 1:
                 message = f"{argument} must be at least 1, not {value!r}"
                 raise InvalidArgumentError(message)
+        settings = EngineConfig(threads=threads, cache_bytes=cache_bytes, max_batch_size=max_batch_size).settings()
         directory, model_name = find_model(model, HubOptions(revision), weights=False)
-        config = EngineConfig(
-            directory,
-            threads=thread_count(threads, None),
-            cache_bytes=cache_bytes,
-            encoder=cast(Any, _Host(name, dimension, max_tokens)),
-            max_batch_size=max_batch_size,
-        )
-        self._open(config, model_name)
+        self._open(LoadedModel(settings, directory, _Host(name, dimension, max_tokens), model_name))
 
-    def _make_native(self, config: EngineConfig) -> NativeHosted:
-        return NativeHosted(config)
+    def _make_native(self, settings: EngineSettings, model: Path, encoder: object) -> NativeHosted:
+        return NativeHosted(settings, model, encoder)
 
     def start(
         self,

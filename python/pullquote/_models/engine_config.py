@@ -1,20 +1,20 @@
-"""`EngineConfig`: the arguments of `Highlighter`, and how they become an engine's model, encoder and threads."""
+"""`EngineConfig`: how the arguments of `Highlighter` become an engine's model, encoder and threads."""
 
 from __future__ import annotations
 
 import operator
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from pullquote import _native
 from pullquote._models.choice import find_model, load_encoder
+from pullquote._models.engine_arguments import EngineArguments
 from pullquote._models.hub import HubOptions, is_snapshot, repair
 from pullquote._models.python_encoder import (
     TEXT_MODEL,
@@ -24,111 +24,65 @@ from pullquote._models.python_encoder import (
     TextEncoder,
     TextFunction,
 )
+from pullquote._native import EngineSettings
 from pullquote.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 
-__all__ = ["CACHE_BYTES", "EngineConfig", "thread_count"]
+__all__ = ["EngineConfig", "LoadedModel"]
 
-# About 5 MB of text with a small model.
-CACHE_BYTES = 256 * 1024 * 1024
 # Default texts of a batch for a custom encoder.
 CUSTOM_BATCH_SIZE = 64
-# More threads are no faster, and take cores from the host.
-MAX_THREADS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
-    """The arguments of `Highlighter`, which documents them."""
+class LoadedModel(NamedTuple):
+    """What an engine is made of: checked arguments, the model's directory, its loaded encoder, and its name."""
 
-    model: str | Path | None = None
-    devices: str | Sequence[str] = "auto"
-    dtype: str = "auto"
-    threads: int | Literal["caller"] | None = None
-    cache_bytes: int = CACHE_BYTES
-    _: KW_ONLY
-    cores: Iterable[int] | None = None
-    encoder: CustomEncoder | Literal["torch"] | None = None
-    max_batch_tokens: int | None = None
-    max_batch_size: int | None = None
-    batch_timeout: float = 0.0
-    depth: int | None = None
-    device_timeout: float | None = None
-    cuda_graphs: Literal["auto", False] = False
-    profile: bool = False
-    revision: str | None = None
-    token: str | None = field(default=None, repr=False)
-    cache_dir: str | Path | None = None
-    local_files_only: bool = False
-    truncate_dim: int | None = None
-    prompt_name: str | None = None
-    query_prompt: str | None = None
-    passage_prompt: str | None = None
+    settings: EngineSettings
+    directory: Path
+    encoder: object
+    name: str
 
-    def load(self, *, normalizes: bool = True) -> tuple[EngineConfig, str]:
-        """Check the arguments, and load the model. Returns the config that `_native` takes, and the model's name.
 
-        In that config `model` is a `Path`, `encoder` is loaded, `threads` is an int, and `cores` is a list or `None`. Without
-        `normalizes`, vectors are returned without the model's final normalization.
-        """
-        config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype))
-        return config._load(normalizes=normalizes)
+@dataclass(frozen=True)
+class EngineConfig(EngineArguments):
+    """The arguments of an engine, and how they become its model, encoder and threads."""
 
-    def _load(self, *, normalizes: bool) -> tuple[EngineConfig, str]:
-        self._check()
+    def load(self, *, normalizes: bool = True) -> LoadedModel:
+        """Check the arguments, and load the model. Without `normalizes`, vectors are returned without its final normalization."""
         cores = _core_list(self.cores)
-        config = replace(
-            self, cores=cores, threads=thread_count(self.threads, cores), cache_bytes=min(self.cache_bytes, sys.maxsize)
-        )
+        config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype), cores=cores)
         if self.encoder is None or isinstance(self.encoder, str):
             return config._load_model(normalizes=normalizes)
         return config._use_custom_encoder(self.encoder)
 
-    def _check(self) -> None:
-        for name in ("max_batch_tokens", "max_batch_size", "depth", "truncate_dim"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                message = f"{name} must be at least 1, or None for the default, not {value!r}"
-                raise InvalidArgumentError(message)
-        for name in ("prompt_name", "query_prompt", "passage_prompt"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                message = f"{name} must be a string or None, not {type(value).__name__}"
-                raise InvalidTypeError(message)
-        for name in ("profile", "local_files_only"):
-            if not isinstance(getattr(self, name), bool):
-                message = f"{name} must be True or False, not {getattr(self, name)!r}"
-                raise InvalidTypeError(message)
-        if not isinstance(self.batch_timeout, (int, float)) or not 0 <= self.batch_timeout < float("inf"):
-            message = f"batch_timeout must be 0 seconds, for no waiting, or more, not {self.batch_timeout!r}"
-            raise InvalidArgumentError(message)
-        timeout = self.device_timeout
-        if timeout is not None and not (isinstance(timeout, (int, float)) and 0 < timeout < float("inf")):
-            message = f"device_timeout must be more than 0 seconds, or None for 10, not {timeout!r}"
-            raise InvalidArgumentError(message)
-        if self.cuda_graphs is not False and self.cuda_graphs != "auto":
-            message = f'cuda_graphs must be "auto", or False for none, not {self.cuda_graphs!r}'
-            raise InvalidArgumentError(message)
-        if not isinstance(self.cache_bytes, int) or self.cache_bytes < 0:
-            message = f"cache_bytes must be 0, for no cache, or more, not {self.cache_bytes!r}"
-            raise InvalidArgumentError(message)
-        if isinstance(self.encoder, str) and self.encoder != "torch":
-            message = f'encoder must be "torch", a function or an object with a method encode, not {self.encoder!r}'
-            raise InvalidArgumentError(message)
+    def settings(self) -> EngineSettings:
+        """The arguments, checked by `_native`. An encoder that is an object goes to it with the model."""
+        arguments = {field.name: getattr(self, field.name) for field in fields(EngineArguments)}
+        if isinstance(self.cache_bytes, int):
+            arguments["cache_bytes"] = min(self.cache_bytes, sys.maxsize)
+        if not isinstance(self.encoder, str):
+            del arguments["encoder"]
+        arguments["devices"] = self._device_list()
+        # `find_model` checks it, with better advice.
+        del arguments["model"]
+        return EngineSettings(arguments)
 
-    def _load_model(self, *, normalizes: bool) -> tuple[EngineConfig, str]:
+    def _device_list(self) -> list[str]:
+        return [self.devices] if isinstance(self.devices, str) else list(self.devices)
+
+    def _load_model(self, *, normalizes: bool) -> LoadedModel:
         from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - it imports json, zipfile and hashes: 5 ms
 
+        settings = self.settings()
         found, name = self._find_model()
         directory = with_safetensors(found)
-        devices = [self.devices] if isinstance(self.devices, str) else list(self.devices)
         with _pinned_to(cast("list[int] | None", self.cores)):
             is_torch = self.encoder == "torch"
             try:
                 encoder = load_encoder(
                     directory,
-                    devices,
+                    self._device_list(),
                     self.dtype,
-                    cast(int, self.threads),
+                    settings.threads,
                     torch=is_torch,
                     truncate_dim=self.truncate_dim,
                     normalizes=normalizes,
@@ -140,13 +94,13 @@ class EngineConfig:
                     raise
                 message = f"{error}; {repair(name)}"
                 raise InvalidModelError(message) from error
-        return replace(self, model=directory, encoder=cast(Any, encoder)), name
+        return LoadedModel(settings, directory, encoder, name)
 
     def _find_model(self, *, weights: bool = True) -> tuple[Path, str]:
         hub = HubOptions(self.revision, self.token, self.cache_dir, self.local_files_only)
         return find_model(self.model, hub, weights=weights)
 
-    def _use_custom_encoder(self, encoder: CustomEncoder) -> tuple[EngineConfig, str]:
+    def _use_custom_encoder(self, encoder: CustomEncoder) -> LoadedModel:
         capsule = getattr(encoder, "__pullquote_encoder__", None)
         is_capsule = type(encoder).__name__ == "PyCapsule"
         takes_ids = is_capsule or callable(capsule) or callable(getattr(encoder, "encode_ids", None))
@@ -157,30 +111,19 @@ class EngineConfig:
             )
             raise InvalidArgumentError(message)
         if not takes_ids:
+            size = CUSTOM_BATCH_SIZE if self.max_batch_size is None else self.max_batch_size
+            settings = replace(self, max_batch_size=size).settings()
             of_texts = TextEncoder(cast(TextFunction, encoder))
-            size = self.max_batch_size or CUSTOM_BATCH_SIZE
-            return replace(self, model=TEXT_MODEL, encoder=cast(Any, of_texts), max_batch_size=size), of_texts.name
+            return LoadedModel(settings, TEXT_MODEL, of_texts, of_texts.name)
+        settings = self.settings()
         if self.model is None:
             message = "an encoder of token ids needs a tokenizer; pass its model's directory or name as model"
             raise InvalidArgumentError(message)
         directory, name = self._find_model(weights=False)
         if is_capsule or callable(capsule):
-            loaded = capsule() if callable(capsule) else encoder
-            return replace(self, model=directory, encoder=cast(Any, loaded)), name
+            return LoadedModel(settings, directory, capsule() if callable(capsule) else encoder, name)
         of_ids = IdsEncoder(cast(HasEncodeIds, encoder))
-        return replace(self, model=directory, encoder=cast(Any, of_ids)), of_ids.name
-
-
-def thread_count(threads: int | Literal["caller"] | None, cores: list[int] | None) -> int:
-    """The maximum number of threads; 0 means that a host's steps do all work."""
-    if threads == "caller":
-        return 0
-    if threads is None:
-        return min(_native.available_threads(), MAX_THREADS, len(cores) if cores else MAX_THREADS)
-    if isinstance(threads, int) and threads >= 1:
-        return threads
-    message = f"threads must be at least 1, or None for one for each core, not {threads!r}"
-    raise InvalidArgumentError(message)
+        return LoadedModel(settings, directory, of_ids, of_ids.name)
 
 
 def _device_names(devices: Any) -> str | list[str]:

@@ -4,59 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from pullquote._document_formats import PARSED
+from pullquote._request.settings import CallOptions, Dedupe, Effort, Format, Order, Pairing, Unit
 from pullquote._request.signatures import did_you_mean, what_was_meant
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
 __all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pages", "Pairing", "Unit"]
 
-Unit = Literal["sentence", "word", "token"]
-Order = Literal["score", "position"]
-Dedupe = Literal["auto", "page", "answer", "none"]
-Pairing = Literal["auto", "each", "all"]
-Format = Literal["text", "markdown", "html", "auto"]
-Effort = Literal["full", "fast", "auto", "instant"]
-
 # Pages of a call: texts, pairs of an id and a text, or a mapping from ids to texts.
 Pages: TypeAlias = Iterable[str] | Iterable[tuple[Any, str]] | Mapping[Any, str]
 
 # A query of more characters is probably a page.
 LONG_QUERY = 1000
-# Default seconds of a client's request.
-SERVER_TIMEOUT = 60.0
 
 
-class Options(TypedDict, total=False):
+class Options(CallOptions, total=False):
     """The options of a call as keywords; `Highlighter.highlights` documents them."""
 
-    highlight_length: int
-    step_size: int
-    unit: Unit
-    format: Format
     titles: Iterable[str | None] | None
     ids: Iterable[Any] | None
-    pairing: Pairing
-    fuse: bool
-    top_k: int | None
-    max_chars: int | None
-    max_tokens: int | None
-    max_total_chars: int | None
-    max_total_tokens: int | None
-    max_total_highlights: int | None
-    min_score: float | Literal["auto"] | None
-    order: Order
-    dedupe: Dedupe
-    context: int
-    explain: bool
-    allow_gaps: bool
-    expand: bool
-    lexical_weight: float | Literal["auto"]
-    effort: Effort
-    timeout: float | None
-    priority: int
 
 
 _Item = TypeVar("_Item")

@@ -5,17 +5,27 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from pullquote import _native
 from pullquote.errors import InvalidTypeError
 
-__all__ = ["checked", "configured_by", "did_you_mean", "signed_as", "what_was_meant"]
+__all__ = ["Kind", "checked", "configured_by", "described", "did_you_mean", "signed_as", "what_was_meant"]
+
+Kind: TypeAlias = Literal["call", "engine", "server", "client"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _Config = TypeVar("_Config")
 _Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+@functools.cache
+def described(kind: Kind) -> list[dict[str, Any]]:
+    """The settings of a kind in their order, with type, range, default and meaning: `rust/wire/src/schema.rs` lists the keys."""
+    import json  # noqa: PLC0415 - only command lines and errors need it
+
+    return cast("list[dict[str, Any]]", json.loads(_native.settings(kind)))
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
@@ -69,9 +79,7 @@ def what_was_meant(name: str, known: Collection[str]) -> str:
     """The argument that was probably intended by an unknown one: a known one, or one of `Highlighter`."""
     if meant := did_you_mean(name, known):
         return meant
-    from pullquote._models.engine_config import EngineConfig  # noqa: PLC0415 - it imports this module
-
-    others = [field for field in EngineConfig.__dataclass_fields__ if field not in known]
+    others = [field["name"] for field in described("engine") if field["name"] not in known]
     field = _native.similar(name, others)
     return "" if field is None else f"; {field} is an argument of Highlighter(...)"
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pullquote._cli.serve_command import MEBIBYTE, default
-from pullquote._models.engine_config import CACHE_BYTES
+from pullquote._request.signatures import Kind, described
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["Settings"]
+
+
+def _default(kind: Kind, name: str) -> Any:
+    return next(field["default"] for field in described(kind) if field["name"] == name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +22,25 @@ class Settings:
 
     threads: int = 2
     """Threads for the text of requests, in addition to vLLM's."""
-    cache_bytes: int = CACHE_BYTES
+    cache_bytes: int = _default("engine", "cache_bytes")
     """Bytes of the endpoint's page cache; 0 disables it."""
-    max_concurrent: int = default("max-concurrent")
+    max_concurrent: int = _default("server", "max_concurrent")
     """Requests of the endpoint in progress."""
-    max_queue: int = default("max-queue")
+    max_queue: int = _default("server", "max_queue")
     """Queued requests; excess requests get 429."""
-    max_queue_bytes: int = default("max-queue-bytes")
+    max_queue_bytes: int = _default("server", "max_queue_bytes")
     """Bytes of the bodies of all these; excess requests get 429."""
-    max_body_bytes: int = default("max-body-bytes")
-    max_documents: int = default("max-documents")
-    max_document_bytes: int = default("max-document-bytes")
-    max_queries: int = default("max-queries")
+    max_body_bytes: int = _default("server", "max_body_bytes")
+    max_documents: int = _default("server", "max_documents")
+    max_document_bytes: int = _default("server", "max_document_bytes")
+    max_queries: int = _default("server", "max_queries")
     max_windows: int = 100_000
     """Windows of all pages of a request."""
-    timeout: float = default("timeout")
+    timeout: float = _default("server", "timeout")
     """Seconds for a request; its own option `timeout` may shorten it."""
     rows_in_flight: int = 256
     """Rows of a request in vLLM at a time, which bounds how long a later request waits for a large one."""
-    inline_text_bytes: int = MEBIBYTE // 16
+    inline_text_bytes: int = 64 * 1024
     """Bytes of queries and pages of a request to the IO processor, which reads text on vLLM's event loop."""
     inline_windows: int = 2000
     """Windows of a request to the IO processor."""

@@ -46,7 +46,10 @@ pub(crate) struct InFlightRequest<'endpoints> {
 
 impl Endpoints {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
-        settings.urls.iter().map(|url| Endpoint::new(url, settings)).collect::<Result<_>>().map(Self)
+        if settings.url.is_empty() {
+            return Err(invalid("url is an empty list; name at least one server, like \"http://127.0.0.1:8080\""));
+        }
+        settings.url.iter().map(|url| Endpoint::new(url, settings)).collect::<Result<_>>().map(Self)
     }
 
     /// Whether all addresses end like `OpenAI`'s.
@@ -81,7 +84,7 @@ impl Endpoint {
     fn new(address: &str, settings: &Settings) -> Result<Self> {
         // It fails if it was done before.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let connect_timeout = pullquote_core::engine::options::seconds(settings.connect_timeout)?;
+        let connect_timeout = settings.connect_timeout;
         let mut builder = Client::builder()
             .redirect(Policy::none())
             .referer(false)

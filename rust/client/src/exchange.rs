@@ -150,7 +150,7 @@ impl ClientState {
         request: &Request,
         attempts: &Attempts<'_>,
     ) -> Result<OpenResponse<'_>, (RequestError, Option<usize>)> {
-        let timeout = attempts.timeout(self.settings.request_timeout()).map_err(|error| (error.into(), None))?;
+        let timeout = attempts.timeout(self.settings.timeout).map_err(|error| (error.into(), None))?;
         let permit = self.permit(attempts).await.map_err(|error| (error.into(), None))?;
         let in_flight = self.endpoints.pick(attempts.avoided);
         let deadline = Instant::now().checked_add(timeout).unwrap_or_else(|| Instant::now() + YEAR);
@@ -190,7 +190,7 @@ impl ClientState {
     }
 
     pub(crate) async fn check_health(&self, endpoint: &Endpoint, call: CallOptions) -> Result<()> {
-        let limit = self.attempts(call).timeout(self.settings.request_timeout())?;
+        let limit = self.attempts(call).timeout(self.settings.timeout)?;
         let request = endpoint.http.get(format!("{}/health", endpoint.base)).headers(self.headers.clone());
         let answer = async {
             let mut response = request.send().await?;
@@ -284,7 +284,7 @@ pub(crate) fn compute<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 fn headers(settings: &Settings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pullquote/", env!("CARGO_PKG_VERSION"))));
-    for (name, value) in &settings.headers {
+    for (name, value) in settings.headers.iter().flatten() {
         let key = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| invalid(format!("{name:?} is not a valid name of a header")))?;
         let mut value = HeaderValue::from_str(value).map_err(|_| {

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
-use pullquote_core::engine::{self, options::Options};
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{self, Question};
 use pullquote_core::error::Result;
-use pullquote_core::text::formats::Format;
+use pullquote_core::text::formats::{Format, detected};
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 
@@ -110,7 +111,7 @@ impl<T: Text> HighlightsRequest<T> {
         };
         let documents = if self.files.is_empty() { 0..pages.len() } else { 0..0 };
         // The text of HTML differs from what was sent.
-        let differs = |page| self.text(page).is_some_and(|text| self.options.format.of(text) == Format::Html);
+        let differs = |page| self.text(page).is_some_and(|text| detected(self.options.format, text) == Format::Html);
         let body = HighlightsBody {
             query: if self.is_list { QueryField::Listed(each) } else { QueryField::One(each[0]) },
             return_texts: self.returns.texts || documents.clone().any(differs),
@@ -136,7 +137,7 @@ impl Client {
         let shared = Arc::clone(&self.shared);
         async move {
             // The checks of the engine, before a request is sent.
-            request.options.question()?;
+            Question::new(&request.options)?;
             request.texts.check()?;
             let HighlightsRequest { texts, files, returns, .. } = &request;
             let sent = (0..texts.pages.len()).map(|page| request.text(page));

@@ -21,8 +21,9 @@ const BUDGET_PERIOD: Duration = Duration::from_secs(10);
 const RESERVE_PER_SECOND: u32 = 1;
 
 /// A budget of retries: this share of the requests of the last period, and the reserve.
-pub(crate) fn retry_budget(share: f32) -> TpsBudget {
-    TpsBudget::new(BUDGET_PERIOD, RESERVE_PER_SECOND, share)
+#[expect(clippy::cast_possible_truncation, reason = "a share needs no more digits")]
+pub(crate) fn retry_budget(share: f64) -> TpsBudget {
+    TpsBudget::new(BUDGET_PERIOD, RESERVE_PER_SECOND, share as f32)
 }
 
 pub(crate) struct Attempts<'client> {

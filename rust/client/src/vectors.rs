@@ -110,7 +110,7 @@ impl Client {
         role: Role,
         call: CallOptions,
     ) -> impl Future<Output = Result<Vectors>> + Send + use<T> {
-        embed(Arc::clone(&self.shared), texts, role, self.shared.settings.wire_dtype, call)
+        embed(Arc::clone(&self.shared), texts, role, self.shared.settings.wire_dtype.into(), call)
     }
 
     /// The bytes of vectors of texts, in this type.

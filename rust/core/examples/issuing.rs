@@ -121,7 +121,7 @@ fn text(number: usize) -> String {
 fn question() -> Result<Question> {
     let options =
         Options { highlight_length: 62, step_size: 62, unit: Unit::Word, effort: Effort::Full, ..Options::default() };
-    options.question()
+    Question::new(&options)
 }
 
 /// CPU time of the scheduler's thread, from Linux.

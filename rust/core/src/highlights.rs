@@ -4,7 +4,7 @@ mod dedupe;
 mod limits;
 mod passages;
 
-pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, Limits, MinScore, Order};
+pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, MinScore, Order};
 pub(crate) use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]

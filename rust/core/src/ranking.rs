@@ -20,4 +20,4 @@ pub(crate) mod static_vectors;
 pub mod terms;
 pub(crate) mod titles;
 
-pub use candidates::Effort;
+pub use pullquote_wire::options::Effort;

@@ -1,7 +1,8 @@
 //! Effort: the windows encoded depend on the pages and the query only, and windows that cannot win are skipped.
 
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question};
-use pullquote_core::highlights::{Bounds, Dedupe, Limits, MinScore, Order};
+use pullquote_core::highlights::{Bounds, Dedupe, MinScore, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::pieces::{Unit, Windows};
@@ -17,7 +18,7 @@ fn engine(cache_bytes: usize) -> Engine {
     Engine::new(&model, Box::new(FakeEncoder::new(2, true, Poison::default())), Some(2), cache_bytes).unwrap()
 }
 
-fn question(effort: Effort, limits: Limits) -> Question {
+fn question(effort: Effort, limits: Options) -> Question {
     Question {
         unit: Unit::Sentence,
         windows: Windows::new(3, 1, false).unwrap(),
@@ -32,7 +33,7 @@ fn question(effort: Effort, limits: Limits) -> Question {
 
 fn highlight(engine: &Engine, queries: &[&str], pages: &[&str], pairing: Pairing, effort: Effort) -> Answers {
     let request = request(queries, pages, pairing);
-    highlights(engine, &request, &question(effort, Limits::default()), &Call::default()).unwrap()
+    highlights(engine, &request, &question(effort, Options::default()), &Call::default()).unwrap()
 }
 
 /// Distinct sentences, with the answer after a third of them.
@@ -60,7 +61,7 @@ fn words_find_the_answer_and_most_of_a_long_page_is_skipped() {
     let engine = engine(0);
     let pages = [page.as_str()];
     let request = request(&[QUERY], &pages, Pairing::All);
-    let one = Limits { top_k: Some(1), ..Limits::default() };
+    let one = Options { top_k: Some(1), ..Options::default() };
     let [full, auto, fast] = [Effort::Full, Effort::Auto, Effort::Fast]
         .map(|effort| highlights(&engine, &request, &question(effort, one), &Call::default()).unwrap());
     assert_eq!((full.work.windows_scored, full.work.encoded), (full.work.windows, full.work.windows));
@@ -95,7 +96,7 @@ fn without_matching_words_the_page_is_encoded_whole() {
     let request = request(&[QUERY], &[&page], Pairing::All);
     let cosine_only = Question {
         lexical_weight: LexicalWeight::new(Some(0.0)).unwrap(),
-        ..question(Effort::Auto, Limits::default())
+        ..question(Effort::Auto, Options::default())
     };
     let answers = highlights(&engine, &request, &cosine_only, &Call::default()).unwrap();
     assert_eq!(answers.work.windows_scored, answers.work.windows);
@@ -107,7 +108,7 @@ fn pages_are_not_searched_for_low_scores() {
     let engine = engine(0);
     let scored = |pages: &[&str], min_score: Option<MinScore>| {
         let request = request(&[QUERY], pages, Pairing::All);
-        let question = question(Effort::Auto, Limits { min_score, ..Limits::default() });
+        let question = question(Effort::Auto, Options { min_score, ..Options::default() });
         highlights(&engine, &request, &question, &Call::default()).unwrap().windows_scored
     };
     let alone = scored(&[&foreign], None);
@@ -209,17 +210,17 @@ fn pairing_each_scores_each_page_as_a_call_of_its_own() {
 fn top_k_and_budgets_set_the_number_of_scored_windows() {
     let page = long_page(3000, 0);
     let engine = engine(0);
-    let windows_scored = |limits: Limits| {
+    let windows_scored = |limits: Options| {
         let pages = [page.as_str()];
         let request = request(&[QUERY], &pages, Pairing::All);
         highlights(&engine, &request, &question(Effort::Fast, limits), &Call::default()).unwrap().work.windows_scored
     };
-    let few = windows_scored(Limits { top_k: Some(1), ..Limits::default() });
-    let many = windows_scored(Limits { top_k: Some(60), ..Limits::default() });
-    let large = windows_scored(Limits { max_chars: Some(20_000), ..Limits::default() });
-    let tokens = windows_scored(Limits { max_tokens: Some(8_000), ..Limits::default() });
+    let few = windows_scored(Options { top_k: Some(1), ..Options::default() });
+    let many = windows_scored(Options { top_k: Some(60), ..Options::default() });
+    let large = windows_scored(Options { max_chars: Some(20_000), ..Options::default() });
+    let tokens = windows_scored(Options { max_tokens: Some(8_000), ..Options::default() });
     assert!(few < 100 && many > 240 && large > 480 && tokens > 480, "{few} {many} {large} {tokens}");
-    let all = windows_scored(Limits { top_k: Some(1000), ..Limits::default() });
+    let all = windows_scored(Options { top_k: Some(1000), ..Options::default() });
     assert_eq!(all, 2998);
 }
 
@@ -232,16 +233,16 @@ fn pages_that_share_a_limit_are_searched_from_a_shortlist() {
     let pages: Vec<String> = (0..120).map(page).collect();
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     let engine = engine(1 << 26);
-    let ask = |queries: &[&str], effort: Effort, limits: Limits| {
+    let ask = |queries: &[&str], effort: Effort, limits: Options| {
         let request = request(queries, &pages, Pairing::All);
         highlights(&engine, &request, &question(effort, limits), &Call::default()).unwrap()
     };
     let pages_scored = |answers: &Answers| answers.windows_scored.iter().filter(|scored| **scored > 0).count();
-    let three = Limits { max_total_highlights: Some(3), ..Limits::default() };
+    let three = Options { max_total_highlights: Some(3), ..Options::default() };
     let shared = ask(&[QUERY], Effort::Auto, three);
     assert_eq!((shared.ends.len(), pages_scored(&shared), shared.pages.len()), (120, 50, 3));
     assert!(shared.pages.contains(&77));
-    let all = ask(&[QUERY], Effort::Auto, Limits::default());
+    let all = ask(&[QUERY], Effort::Auto, Options::default());
     assert_eq!(pages_scored(&all), 120, "each page has passages of its own");
     let listed: Vec<&str> =
         pages.iter().zip(&shared.windows_scored).filter(|(_, scored)| **scored > 0).map(|(page, _)| *page).collect();
@@ -252,7 +253,7 @@ fn pages_that_share_a_limit_are_searched_from_a_shortlist() {
     assert_eq!((columns(&again), again.work.encoded, again.work.tokens), (columns(&shared), 0, 0));
     // Sixty passages may come from every page; other efforts search all, and so do several queries.
     for (queries, effort, limits) in [
-        (&[QUERY][..], Effort::Auto, Limits { max_total_highlights: Some(60), ..Limits::default() }),
+        (&[QUERY][..], Effort::Auto, Options { max_total_highlights: Some(60), ..Options::default() }),
         (&[QUERY], Effort::Full, three),
         (&[QUERY], Effort::Fast, three),
         (&[QUERY, "der cat 12"], Effort::Auto, three),

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use pullquote_core::encoder::model::Model;
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Effort, Engine, Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
-use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
+use pullquote_core::highlights::{Bounds, Dedupe, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
@@ -34,7 +35,7 @@ fn question() -> Question {
         effort: Effort::Auto,
         context: 0,
         explain: false,
-        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap(),
+        bounds: Bounds::new(&Options { top_k: Some(4), ..Options::default() }, Order::Score, Dedupe::Page).unwrap(),
     }
 }
 
@@ -274,7 +275,7 @@ fn fuse_gives_each_page_one_answer_with_the_best_query_of_each_passage() {
 fn explain_and_context_report_matched_words_and_neighbouring_units() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = "It rains. It was so. The cats sleep in bread-boxes. Or so they say. Really.";
-    let bounds = Bounds::new(&Limits { top_k: Some(1), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap();
+    let bounds = Bounds::new(&Options { top_k: Some(1), ..Options::default() }, Order::Score, Dedupe::Page).unwrap();
     let windows = Windows::new(1, 1, false).unwrap();
     let question = Question {
         windows,
@@ -349,7 +350,7 @@ fn max_tokens_holds_for_every_tokenizer() {
         let pages = pages(12);
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
         for max in [1, 7, 20, 60] {
-            let limits = Limits { max_tokens: Some(max), max_total_tokens: Some(3 * max), ..Limits::default() };
+            let limits = Options { max_tokens: Some(max), max_total_tokens: Some(3 * max), ..Options::default() };
             let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
             let question = Question { bounds, ..question() };
             let request = request(&["Where is the cat?"], &pages, Pairing::All);
@@ -480,7 +481,7 @@ proptest! {
     ) {
         static ENGINE: LazyLock<Engine> = LazyLock::new(|| engine(FakeEncoder::new(1, true, Poison::default())));
         let sources: Vec<&str> = pages.iter().map(String::as_str).collect();
-        let limits = Limits { max_chars, ..Limits::default() };
+        let limits = Options { max_chars, ..Options::default() };
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::Page).unwrap();
         let question = Question { bounds, context, explain: true, ..question() };
         let formats = vec![format];

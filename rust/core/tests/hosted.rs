@@ -24,7 +24,7 @@ fn ordinary_engine() -> Engine {
 }
 
 fn question(effort: Effort) -> Question {
-    Options { effort, ..Options::default() }.question().unwrap()
+    Question::new(&Options { effort, ..Options::default() }).unwrap()
 }
 
 fn two_queries(sentences: usize) -> Arc<Request<String>> {

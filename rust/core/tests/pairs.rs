@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Effort, Engine, Pair, Pairing, Question};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::highlights::{Bounds, Dedupe, Limits, Order};
+use pullquote_core::highlights::{Bounds, Dedupe, Order};
 use pullquote_core::ranking::relevance::LexicalWeight;
 use pullquote_core::runtime::call::{Call, Stop};
 use pullquote_core::text::formats::Format;
@@ -27,7 +28,7 @@ fn question() -> Question {
         effort: Effort::Auto,
         context: 0,
         explain: false,
-        bounds: Bounds::new(&Limits { top_k: Some(4), ..Limits::default() }, Order::Score, Dedupe::Page).unwrap(),
+        bounds: Bounds::new(&Options { top_k: Some(4), ..Options::default() }, Order::Score, Dedupe::Page).unwrap(),
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn highlights(
     options: &Bound<'_, PyDict>,
 ) -> PyResult<Table> {
     let options: Options = read_options(options, &[])?;
-    let table_call = TableCall { question: options.question().map_err(Failure)?, format: options.format, names };
+    let table_call = TableCall { question: Question::new(&options).map_err(Failure)?, format: options.format, names };
     let input = input::Input::take(table)?;
     leave_python(py, options.timeout, |call| {
         table_call.run(engine, input, &call.clone().with_priority(options.priority))

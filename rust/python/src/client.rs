@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{
-    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, ReturnOptions, Settings, StoredDocument, Vectors,
+    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, ReturnOptions, StoredDocument, Vectors,
 };
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
@@ -25,6 +25,7 @@ use crate::completion::{CompletionSender, IntoPython, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
 use crate::highlighter::argument;
 use crate::interruptible::leave_python;
+use crate::options::read_settings;
 use crate::results::{Embeddings, HighlightColumns, matrix, record};
 use crate::texts::{self, HighlightsCall};
 
@@ -161,10 +162,9 @@ impl ClientCall {
 
 #[pymethods]
 impl Client {
-    /// `settings` are those of `pullquote/client.py`, as JSON.
     #[new]
-    fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
-        let settings = Settings::read(settings).map_err(Failure)?;
+    fn new(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let settings = read_settings(settings)?;
         let client = leave_python(py, None, |_| pullquote_client::Client::new(settings))?;
         Ok(Self { client: Arc::new(client) })
     }

@@ -1,5 +1,6 @@
 //! The step engine as a Python class. `pullquote.engine.Engine` wraps and documents it.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use pullquote_core::engine::{Finished, Steps};
@@ -7,7 +8,7 @@ use pullquote_core::runtime::call::WorkLimits;
 use pullquote_core::runtime::sync::lock;
 use pyo3::prelude::*;
 
-use crate::config::EngineConfig;
+use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
 use crate::interruptible::{DropDetached, leave_python};
@@ -33,8 +34,14 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    fn new(py: Python<'_>, config: EngineConfig<'_>) -> PyResult<PyClassInitializer<Self>> {
-        let engine = Arc::new(config.engine(py)?.stepped());
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+    fn new(
+        py: Python<'_>,
+        settings: &EngineSettings,
+        model: PathBuf,
+        encoder: &Bound<'_, PyAny>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let engine = Arc::new(settings.engine(py, &model, encoder)?.stepped());
         Ok(EngineHandle::base(&engine).add_subclass(Self { steps: DropDetached::new(Mutex::new(Steps::new(engine))) }))
     }
 

@@ -1,10 +1,11 @@
 //! The engine as a Python class. `pullquote.Highlighter` wraps it and documents it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::PyArray2;
 use pullquote_core::engine::options::seconds;
-use pullquote_core::engine::{self, Engine};
+use pullquote_core::engine::{self, Engine, Question};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::pieces::Windows;
@@ -16,7 +17,7 @@ use pyo3::types::PyDict;
 
 use crate::arrow::{self, ColumnNames, Table};
 use crate::completion::{CompletionSender, PendingCall, ReplyTo};
-use crate::config::EngineConfig;
+use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::{Failure, raise};
 use crate::interruptible::{DropDetached, leave_python, leave_python_reporting};
@@ -52,8 +53,14 @@ const fn role(is_query: bool) -> Role {
 #[pymethods]
 impl Highlighter {
     #[new]
-    fn new(py: Python<'_>, config: EngineConfig<'_>) -> PyResult<PyClassInitializer<Self>> {
-        let engine = Arc::new(config.engine(py)?);
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+    fn new(
+        py: Python<'_>,
+        settings: &EngineSettings,
+        model: PathBuf,
+        encoder: &Bound<'_, PyAny>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let engine = Arc::new(settings.engine(py, &model, encoder)?);
         Ok(EngineHandle::base(&engine).add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 
@@ -64,7 +71,7 @@ impl Highlighter {
         report: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<HighlightColumns> {
         let HighlightsCall { request, options, .. } = request;
-        let question = options.question().map_err(Failure)?;
+        let question = Question::new(&options).map_err(Failure)?;
         let report = report.map(|report| report.clone().unbind());
         let answers = leave_python_reporting(py, options.timeout, report.as_ref(), |call| {
             let call = call.clone().with_priority(options.priority);
@@ -159,8 +166,8 @@ impl Highlighter {
         self.start(detached_call(None)?, reply_to, work, |py, spans| span_array(py, &spans)?.into_py_any(py))
     }
 
-    /// A server of this model that is bound to its address; `settings` are those of `pullquote/_cli/serve_command.py`, as JSON.
-    fn bind(&self, py: Python<'_>, settings: &str) -> PyResult<Server> {
+    /// A server of this model that is bound to its address; `settings` are those of `pullquote serve`, by name.
+    fn bind(&self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<Server> {
         Server::bind(py, settings, &self.engine)
     }
 }

@@ -1,5 +1,6 @@
 //! Hosted calls as Python classes. `pullquote.engine.Hosted` wraps and documents them.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::config::EngineConfig;
+use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
 use crate::highlights_body::HighlightsBody;
@@ -49,16 +50,21 @@ enum HostedResult {
 #[pymethods]
 impl Hosted {
     #[new]
-    fn new(py: Python<'_>, config: EngineConfig<'_>) -> PyResult<PyClassInitializer<Self>> {
-        let mut model = leave_python(py, None, |_| Model::read_for_host(&config.model))?;
-        let host = &config.encoder;
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+    fn new(
+        py: Python<'_>,
+        settings: &EngineSettings,
+        model: PathBuf,
+        host: &Bound<'_, PyAny>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let mut model = leave_python(py, None, |_| Model::read_for_host(&model))?;
         let longest: Option<usize> = host.getattr("max_tokens")?.extract()?;
         model.max_tokens = longest.map_or(model.max_tokens, |longest| longest.min(model.max_tokens));
         let name: String = host.getattr("name")?.extract()?;
         let dimension = host.getattr("dimension")?.extract()?;
         let vocabulary = model.vocabulary.unwrap_or(usize::MAX);
         let encoder = HostEncoder::new(name, dimension, model.max_tokens, vocabulary);
-        let engine = Arc::new(config.engine_of(py, &model, Box::new(encoder))?.stepped());
+        let engine = Arc::new(settings.engine_of(py, &model, Box::new(encoder))?.stepped());
         Ok(EngineHandle::base(&engine).add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 

@@ -29,13 +29,18 @@ mod texts;
 
 use numpy::PyArray2;
 use pullquote_core::engine::option_values;
-use pullquote_core::engine::options::Options;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::text::formats;
 use pullquote_core::text::page::PageText;
 use pullquote_core::text::pieces::{self, Unit, Windows};
+use pullquote_wire::client::ClientSettings;
+use pullquote_wire::engine::EngineSettings;
+use pullquote_wire::options::Options;
+use pullquote_wire::schema::Settings;
+use pullquote_wire::server::ServerSettings;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::Value;
 
 use crate::failures::Failure;
 use crate::options::read_unit;
@@ -60,6 +65,7 @@ mod _native {
         arrow::Table,
         client::{Client, ClientCall, Document, PutDocuments, Rank},
         completion::{Completion, CompletionQueue, PendingCall},
+        config::EngineSettings,
         cpu::{CpuEncoder, instruction_set, instruction_sets},
         engine::Engine,
         engine_handle::EngineHandle,
@@ -78,7 +84,7 @@ mod _native {
             StageTime, Work,
         },
         server::{Server, check_store, serve_agent},
-        {available_threads, error_table, options_schema, parse_pieces, shown_runs, similar},
+        {error_table, parse_pieces, settings, shown_runs, similar},
     };
 }
 
@@ -122,16 +128,18 @@ fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<Shown
     })
 }
 
-/// Threads that affinity, control groups and `OMP_NUM_THREADS` allow.
+/// The options of a call, and the settings of an engine, a server and a client, in their order: a JSON list of schemas, as
+/// `pullquote_wire::schema` describes them.
 #[pyfunction]
-fn available_threads() -> usize {
-    pullquote_core::runtime::affinity::available_threads()
-}
-
-/// The JSON Schema of the options of a call: description, type, range and default of each.
-#[pyfunction]
-fn options_schema() -> String {
-    Options::json_schema().as_value().to_string()
+fn settings(kind: &str) -> PyResult<String> {
+    let fields = match kind {
+        "call" => Options::fields(),
+        "engine" => EngineSettings::fields(),
+        "server" => ServerSettings::fields(),
+        "client" => ClientSettings::fields(),
+        _ => return Err(failures::raise(ErrorKind::InvalidArgument, "kind is call, engine, server or client")),
+    };
+    Ok(Value::from_iter(fields).to_string())
 }
 
 /// The name among `names` that was probably meant by `name`.

@@ -1,26 +1,39 @@
-//! Options from a Python dictionary, into a struct of the core.
+//! Options and settings from a Python dictionary, into a struct of Rust.
+
+use std::path::PathBuf;
 
 use pullquote_core::engine::option_values::{self, OptionValue};
 use pullquote_core::engine::options::Options;
 use pullquote_core::text::pieces::Unit;
+use pullquote_wire::schema::Settings;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList, PyTuple};
 use serde::de::DeserializeOwned;
 
 use crate::failures::{Failure, raise};
 
 /// Reads all options but those that are named in `except`.
 pub(crate) fn read_options<T: DeserializeOwned>(options: &Bound<'_, PyDict>, except: &[&str]) -> PyResult<T> {
-    let named: Vec<(String, OptionValue)> =
-        options.iter().map(|(name, value)| Ok((name.extract()?, option_value(&value)?))).collect::<PyResult<_>>()?;
-    let named = named.into_iter().filter(|(name, _)| !except.contains(&name.as_str()));
+    let named = named_values(options)?.into_iter().filter(|(name, _)| !except.contains(&name.as_str()));
     option_values::read(named).map_err(|error| raise(error.kind, &in_python(&error.message)))
+}
+
+/// Reads settings, and checks their ranges.
+pub(crate) fn read_settings<T: DeserializeOwned + Settings>(settings: &Bound<'_, PyDict>) -> PyResult<T> {
+    option_values::read_settings(named_values(settings)?).map_err(|error| raise(error.kind, &in_python(&error.message)))
+}
+
+fn named_values(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, OptionValue)>> {
+    options.iter().map(|(name, value)| Ok((name.extract()?, option_value(&value)?))).collect()
 }
 
 /// A message with the core's words for values, which are JSON's, as Python writes them.
 fn in_python(message: &str) -> String {
     let message = message.replace("true or false", "True or False");
-    for (core, python) in [("null", "None"), ("true", "True"), ("false", "False")] {
+    let message = message.replace("or null", "or None").replace("or false", "or False");
+    for (core, python) in
+        [("null", "None"), ("true", "True"), ("false", "False"), ("an array", "a list"), ("an object", "a dict")]
+    {
         if let Some(start) = message.strip_suffix(&format!(" not {core}")) {
             return format!("{start} not {python}");
         }
@@ -33,14 +46,23 @@ fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     if value.is_none() {
         return Ok(OptionValue::Null);
     }
+    if let Ok(values) = value.cast::<PyDict>() {
+        return Ok(OptionValue::Map(named_values(values)?));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let values = value.try_iter()?.map(|value| option_value(&value?));
+        return Ok(OptionValue::List(values.collect::<PyResult<_>>()?));
+    }
     let flag = || value.extract().map(OptionValue::Bool);
     let text = || value.extract().map(OptionValue::Text);
     let integer = || value.extract().map(OptionValue::Integer);
+    let path = || Ok(OptionValue::Text(value.extract::<PathBuf>()?.to_string_lossy().into_owned()));
     let float = || value.extract().map(OptionValue::Float);
     flag()
         .or_else(|_| text())
         .or_else(|_| integer())
         .or_else(|_| float())
+        .or_else(|_: PyErr| path())
         .or_else(|_: PyErr| Ok(OptionValue::Other(value.get_type().name()?.extract()?)))
 }
 

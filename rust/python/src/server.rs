@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::runtime::sync::lock;
-use pullquote_server::{AgentSettings, Ended, Settings};
+use pullquote_server::{AgentSettings, Ended};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::failures::{Failure, raise};
 use crate::highlighter::Highlighter;
 use crate::interruptible::leave_python;
+use crate::options::read_settings;
 
 /// A server that is bound to its address.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -22,8 +24,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn bind(py: Python<'_>, settings: &str, engine: &Arc<Engine>) -> PyResult<Self> {
-        let settings = Settings::read(settings).map_err(Failure)?;
+    pub(crate) fn bind(py: Python<'_>, settings: &Bound<'_, PyDict>, engine: &Arc<Engine>) -> PyResult<Self> {
+        let settings = read_settings(settings)?;
         let server = leave_python(py, None, |_| pullquote_server::Server::bind(settings, Arc::clone(engine)))?;
         Ok(Self { address: server.address().to_string(), server: Mutex::new(Some(server)) })
     }
@@ -36,18 +38,17 @@ pub(crate) fn check_store(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     leave_python(py, None, |_| pullquote_server::check_store(&path))
 }
 
-/// Serves an agent over standard input and output until the input ends, or a signal comes. The settings are those of
-/// `pullquote/_cli/serve_command.py` and of `pullquote/_cli/mcp_command.py`, as JSON; the highlighter computes, unless
-/// the latter name a server.
+/// Serves an agent over standard input and output until the input ends, or a signal comes. The settings are those of a
+/// server and, as JSON, of `pullquote/_cli/mcp_command.py`; the highlighter computes, unless the latter name a server.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
 pub(crate) fn serve_agent(
     py: Python<'_>,
-    settings: &str,
+    settings: &Bound<'_, PyDict>,
     agent: &str,
     highlighter: Option<PyRef<'_, Highlighter>>,
 ) -> PyResult<()> {
-    let settings = Settings::read(settings).map_err(Failure)?;
+    let settings = read_settings(settings)?;
     let agent = AgentSettings::read(agent).map_err(Failure)?;
     let engine = highlighter.as_ref().map(|highlighter| highlighter.engine());
     py.detach(|| pullquote_server::serve_agent(settings, engine, &agent)).map_err(|error| Failure(error).into())

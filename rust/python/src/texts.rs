@@ -1,7 +1,7 @@
 //! Texts from Python: borrowed without a copy, checked once.
 
-use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Question, Request};
+use pullquote_core::engine::options::{Options, seconds};
+use pullquote_core::engine::{Pairing, Question, Request};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::Call;
 use pyo3::prelude::*;
@@ -48,7 +48,7 @@ impl<'py> FromPyObject<'_, 'py> for HighlightsCall<'py> {
         let titles = many_or_none(&object.getattr("titles")?, "titles")?;
         let server_options = object.getattr("options")?.cast_into::<PyDict>()?;
         let options: Options = read_options(&server_options, &SERVER_OPTIONS)?;
-        let pairing = options.pairing(queries.len(), pages.len()).map_err(Failure)?;
+        let pairing = Pairing::new(&options, queries.len(), pages.len()).map_err(Failure)?;
         let request = Request { queries, pages, formats: vec![options.format], titles, pairing };
         Ok(Self { request, is_list, options, server_options })
     }
@@ -58,8 +58,9 @@ impl HighlightsCall<'_> {
     /// The call's parts, for a driver other than the calling thread.
     pub(crate) fn detach(self) -> PyResult<(Request<PyBackedStr>, Question, Call<'static>)> {
         let Self { request, options, .. } = self;
-        let question = options.question().map_err(Failure)?;
-        let call = Call::new(options.timeout().map_err(Failure)?, None).with_priority(options.priority);
+        let question = Question::new(&options).map_err(Failure)?;
+        let call =
+            Call::new(options.timeout.map(seconds).transpose().map_err(Failure)?, None).with_priority(options.priority);
         Ok((request, question, call))
     }
 }

@@ -50,7 +50,7 @@ impl App {
         let exporter = Exporter::new(&settings)?.map(Arc::new);
         let admission = Admission::new(&settings, Arc::clone(&health), exporter.clone());
         let bodies = &admission.bodies.memory;
-        let fetcher = || Fetcher::new(FetchLimits::of(&settings), bodies);
+        let fetcher = || Fetcher::new(FetchLimits::of(&settings)?, bodies);
         Ok(Self {
             model: Model::read_with(&settings.model_directory, &options)?,
             store: Store::open(&settings)?,

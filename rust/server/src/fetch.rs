@@ -35,7 +35,7 @@ use url::{Host, Url};
 use self::limited_body::Unread;
 use crate::http::body::BodyMemory;
 use crate::net::http_client;
-use crate::settings::Settings;
+use crate::settings::{Settings, networks};
 use addresses::{Guard, PrivateAddress};
 pub use command_line::{FetchedPage, fetch_page};
 pub(crate) use unfetched::Unfetched;
@@ -62,13 +62,17 @@ pub struct FetchLimits {
 }
 
 impl FetchLimits {
-    pub(crate) fn of(settings: &Settings) -> Self {
-        Self {
-            allow: settings.fetch_allow.clone(),
+    /// Those of a server's settings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](pullquote_core::error::ErrorKind::InvalidArgument) for a network of another notation.
+    pub fn of(settings: &Settings) -> Result<Self> {
+        Ok(Self {
+            allow: networks(&settings.fetch_allow)?,
             max_bytes: settings.fetch_max_bytes,
             redirects: settings.fetch_redirects,
             timeout: settings.fetch_timeout,
-        }
+        })
     }
 }
 

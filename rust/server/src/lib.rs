@@ -88,10 +88,11 @@ impl Server {
     /// Binds the address. From now on the first SIGTERM or SIGINT ends the server instead of the process.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the address cannot be bound, [`ErrorKind::Internal`] if no thread can be
+    /// [`ErrorKind::InvalidArgument`] for settings that contradict each other or an address that cannot be bound, [`ErrorKind::Internal`] if no thread can be
     /// started.
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
+        settings::check(&settings)?;
         let log = http::log::start(&settings)?;
         let bound = BoundListener::bind(&settings)?;
         let runtime = router::runtime(&settings)?;

@@ -3,4 +3,10 @@
 //! HTTP, the client, Arrow, MCP, Python's classes and the documentation read these types or are generated from them. They hold
 //! names, types, defaults, ranges and doc comments; what a value does stands where it acts.
 
+pub mod client;
+pub mod engine;
+pub mod options;
 pub mod result;
+pub mod schema;
+mod seconds;
+pub mod server;

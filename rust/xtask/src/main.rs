@@ -4,6 +4,7 @@ mod errors;
 mod kinds;
 mod layers;
 mod results;
+mod settings;
 mod tidy;
 
 use std::fs;
@@ -12,28 +13,37 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf);
-    let generated = [
+    let mut complaints = Vec::new();
+    let mut generated = vec![
         ("python/pullquote/errors.py", errors::python()),
         ("python/pullquote/_document_formats.py", kinds::python()),
         ("rust/server/page/kinds.js", kinds::page()),
         ("python/pullquote/_results/fields.py", results::python()),
         ("docs/python-api.md", results::docs(&root, "docs/python-api.md")),
     ];
-    let complaints = match std::env::args().nth(1).as_deref() {
-        Some("generate") => generated
-            .iter()
-            .filter_map(|(path, text)| fs::write(root.join(path), text).err().map(|error| format!("{path}: {error}")))
-            .collect(),
+    for (path, text) in settings::files(&root) {
+        match text {
+            Ok(text) => generated.push((path, text)),
+            Err(error) => complaints.push(format!("{path}: {error}")),
+        }
+    }
+    match std::env::args().nth(1).as_deref() {
+        Some("generate") => {
+            complaints.extend(generated.iter().filter_map(|(path, text)| {
+                fs::write(root.join(path), text).err().map(|error| format!("{path}: {error}"))
+            }))
+        }
         Some("check") => {
-            let stale = |(path, text): &(&str, String)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text);
+            let stale =
+                |(path, text): &&(&str, String)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text);
             let stale = generated
                 .iter()
-                .filter(|file| stale(file))
+                .filter(stale)
                 .map(|(path, _)| format!("{path} is stale; run: cargo run --release -p xtask -- generate"));
-            stale.chain(tidy::complaints(&root)).chain(layers::complaints(&root)).collect()
+            complaints.extend(stale.chain(tidy::complaints(&root)).chain(layers::complaints(&root)));
         }
-        _ => vec!["usage: xtask generate | check".to_owned()],
-    };
+        _ => complaints.push("usage: xtask generate | check".to_owned()),
+    }
     for complaint in &complaints {
         eprintln!("{complaint}");
     }

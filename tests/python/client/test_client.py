@@ -227,7 +227,7 @@ def test_server_errors_raise_their_class(tmp_path: Path) -> None:
         (3, {}, errors.InvalidTypeError, ["url", 3]),
         ([3], {}, errors.InvalidTypeError, ["url", "[3]"]),
         ("http://host", {"timeout": 0}, errors.InvalidArgumentError, ["timeout", 0]),
-        ("http://host", {"timeout": "1"}, errors.InvalidTypeError, ["timeout", "str"]),
+        ("http://host", {"timeout": "1"}, errors.InvalidTypeError, ["timeout", '"1"']),
         ("http://host", {"retries": -1}, errors.InvalidArgumentError, ["retries"]),
         ("http://host", {"max_in_flight": 0}, errors.InvalidArgumentError, ["max_in_flight"]),
         ("http://host", {"retry_budget": 2.0}, errors.InvalidArgumentError, ["retry_budget"]),

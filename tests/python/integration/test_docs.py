@@ -6,7 +6,6 @@ followed by what it prints. `<!-- not run: why -->` before a block says that it 
 outputs into the pages.
 """
 
-import inspect
 import os
 import re
 import runpy
@@ -18,9 +17,7 @@ from pathlib import Path
 
 import pytest
 
-import pullquote
 from pullquote import errors
-from pullquote.client import ClientSettings
 from support.doc_blocks import PROGRAM, commands, fits, mark_before, sessions, shell
 from support.server_process import ServerProcess
 
@@ -215,14 +212,6 @@ def first_cells(page: str, *, options: bool = False) -> set[str]:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
     return {code for cell in cells for code in CODE.findall(cell) if code.startswith("--") == options}
-
-
-def test_highlighter_arguments_are_documented() -> None:
-    assert inspect.signature(pullquote.Highlighter).parameters.keys() <= first_cells("python-api.md")
-
-
-def test_client_settings_are_documented() -> None:
-    assert ClientSettings.__annotations__.keys() <= first_cells("client.md")
 
 
 def test_server_options_are_documented() -> None:

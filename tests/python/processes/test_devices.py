@@ -83,14 +83,19 @@ def test_device_timeout_moves_batches_to_other_devices(expected: Any) -> None:
             highlighter.embed(TEXTS[:4])
         assert np.allclose(highlighter.embed(TEXTS), expected, atol=1e-5)
         assert states(highlighter)["cpu:0"].batches > 0
-    for wrong in (0, -1, "2", float("inf")):
-        with raises(errors.InvalidArgumentError, "device_timeout", wrong):
+    for wrong, error in (
+        (0, errors.InvalidArgumentError),
+        (float("inf"), errors.InvalidArgumentError),
+        ("2", errors.InvalidTypeError),
+    ):
+        with raises(error, "device_timeout", wrong):
             Highlighter(encoder=lambda texts: [[1.0] for _ in texts], device_timeout=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [True, "on", None, 0])
 def test_invalid_cuda_graphs_are_named(wrong: Any) -> None:
-    with raises(errors.InvalidArgumentError, "cuda_graphs", wrong, '"auto"'):
+    error = errors.InvalidArgumentError if wrong else errors.InvalidTypeError
+    with raises(error, "cuda_graphs", wrong, '"auto"'):
         Highlighter(cuda_graphs=wrong)
 
 

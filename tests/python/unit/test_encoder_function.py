@@ -212,7 +212,7 @@ def test_encoder_function_that_hangs_respects_timeout_and_close() -> None:
         ({"encoder": count_words, "dtype": "int8"}, InvalidArgumentError),
         ({"encoder": count_words, "model": "x"}, InvalidArgumentError),
         ({"encoder": count_words, "max_batch_size": 0}, InvalidArgumentError),
-        ({"encoder": count_words, "max_batch_tokens": 1.5}, InvalidArgumentError),
+        ({"encoder": count_words, "max_batch_tokens": 1.5}, InvalidTypeError),
         ({"encoder": count_words, "batch_timeout": -1}, InvalidArgumentError),
         ({"encoder": count_words, "batch_timeout": float("nan")}, InvalidArgumentError),
     ],

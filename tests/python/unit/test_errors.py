@@ -151,7 +151,7 @@ BAD_DEVICES: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"model": "/nowhere/at/all"}, errors.ModelNotFoundError, ["/nowhere/at/all"]),
     ({"model": 3}, errors.InvalidTypeError, ["model", "int"]),
     ({"model": ""}, errors.InvalidArgumentError, ["model", "empty"]),
-    ({"query_prompt": 3}, errors.InvalidTypeError, ["query_prompt", "int"]),
+    ({"query_prompt": 3}, errors.InvalidTypeError, ["query_prompt", 3]),
     ({"profile": "yes"}, errors.InvalidTypeError, ["profile", "yes"]),
     ({"local_files_only": 1}, errors.InvalidTypeError, ["local_files_only", 1]),
 ]

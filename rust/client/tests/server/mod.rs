@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pullquote_client::{Client, Settings};
+use pullquote_client::Client;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -220,15 +220,12 @@ pub fn at_once(bytes: Vec<u8>) -> Act {
 /// A client with settings of its own.
 pub fn client(urls: &[String], changes: &Value) -> Client {
     let mut settings = json!({
-        "urls": urls, "api_key": null, "headers": {}, "model": null, "timeout": 20.0, "connect_timeout": 5.0,
-        "max_in_flight": 16, "rows_per_request": 256, "bytes_per_request": 1_048_576, "max_answer_bytes": 1_048_576,
-        "retries": 0, "retry_budget": 1.0, "proxy": null, "ca_certs": null,
-        "wire_dtype": "float32",
+        "url": urls, "timeout": 20.0, "connect_timeout": 5.0, "max_answer_bytes": 1_048_576, "retries": 0, "retry_budget": 1.0,
     });
     for (name, value) in changes.as_object().unwrap() {
         settings[name] = value.clone();
     }
-    Client::new(Settings::read(&settings.to_string()).unwrap()).unwrap()
+    Client::new(serde_json::from_value(settings).unwrap()).unwrap()
 }
 
 /// Texts of their own.

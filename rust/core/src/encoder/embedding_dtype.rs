@@ -1,5 +1,6 @@
 //! The types in which vectors are sent.
 
+use pullquote_wire::client::WireDtype;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,16 @@ pub enum EmbeddingDtype {
     Int8,
     /// As numpy's `packbits`.
     Binary,
+}
+
+impl From<WireDtype> for EmbeddingDtype {
+    fn from(dtype: WireDtype) -> Self {
+        match dtype {
+            WireDtype::Float32 => Self::Float32,
+            WireDtype::Float16 => Self::Float16,
+            WireDtype::Bfloat16 => Self::Bfloat16,
+        }
+    }
 }
 
 impl EmbeddingDtype {

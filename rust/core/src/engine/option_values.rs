@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use serde::de::value::MapAccessDeserializer;
+use pullquote_wire::schema::Settings;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
@@ -19,6 +20,8 @@ pub enum OptionValue {
     Integer(i64),
     Float(f64),
     Text(String),
+    List(Vec<OptionValue>),
+    Map(Vec<(String, OptionValue)>),
     /// A value of no type that an option has, as the caller's language names that type.
     Other(String),
 }
@@ -38,6 +41,18 @@ pub struct OptionError {
 /// [`OptionError`] for a name that the struct does not have, and for a value that its field cannot take.
 pub fn read<T: DeserializeOwned>(options: impl IntoIterator<Item = (String, OptionValue)>) -> Result<T, OptionError> {
     T::deserialize(MapAccessDeserializer::new(OptionMap { remaining: options.into_iter(), current: None }))
+}
+
+/// Reads settings, and checks each number against the range of its field.
+///
+/// # Errors
+/// As [`read`], and [`ErrorKind::InvalidArgument`] for a number out of its range.
+pub fn read_settings<T: DeserializeOwned + Settings>(
+    settings: impl IntoIterator<Item = (String, OptionValue)>,
+) -> Result<T, OptionError> {
+    let settings: T = read(settings)?;
+    settings.check_ranges().map_err(|message| OptionError::new(ErrorKind::InvalidArgument, message))?;
+    Ok(settings)
 }
 
 struct OptionMap<I> {
@@ -73,6 +88,10 @@ impl<'de> Deserializer<'de> for &OptionValue {
             OptionValue::Integer(value) => visitor.visit_i64(*value),
             OptionValue::Float(value) => visitor.visit_f64(*value),
             OptionValue::Text(value) => visitor.visit_str(value),
+            OptionValue::List(values) => visitor.visit_seq(SeqDeserializer::new(values.iter())),
+            OptionValue::Map(values) => {
+                visitor.visit_map(MapDeserializer::new(values.iter().map(|(name, value)| (name.as_str(), value))))
+            }
             OptionValue::Other(name) => Err(de::Error::invalid_type(de::Unexpected::Other(name), &visitor)),
         }
     }
@@ -99,6 +118,14 @@ impl<'de> Deserializer<'de> for &OptionValue {
     }
 }
 
+impl IntoDeserializer<'_, OptionError> for &OptionValue {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
 impl fmt::Display for OptionValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -108,6 +135,8 @@ impl fmt::Display for OptionValue {
             // 2.0 where a whole number is wanted is not 2.
             Self::Float(value) => write!(f, "{value:?}"),
             Self::Text(value) => write!(f, "{value:?}"),
+            Self::List(_) => f.write_str("an array"),
+            Self::Map(_) => f.write_str("an object"),
             Self::Other(name) => f.write_str(name),
         }
     }
@@ -123,8 +152,8 @@ impl From<serde_json::Value> for OptionValue {
                 value.as_i64().map_or_else(|| Self::Float(value.as_f64().unwrap_or(f64::NAN)), Self::Integer)
             }
             Value::String(value) => Self::Text(value),
-            Value::Array(_) => Self::Other("an array".to_owned()),
-            Value::Object(_) => Self::Other("an object".to_owned()),
+            Value::Array(values) => Self::List(values.into_iter().map(Self::from).collect()),
+            Value::Object(values) => Self::Map(values.into_iter().map(|(name, value)| (name, value.into())).collect()),
         }
     }
 }
@@ -218,6 +247,8 @@ fn in_words(expected: &dyn de::Expected) -> String {
     match expected.to_string().as_str() {
         "i32" => "a whole number of 32 bits".to_owned(),
         "i64" => "a whole number".to_owned(),
+        "u16" => "a whole number from 0 to 65535".to_owned(),
+        "u32" | "u64" | "usize" => "a whole number from 0".to_owned(),
         "f64" => "a number".to_owned(),
         "a boolean" => "true or false".to_owned(),
         expected => expected.to_owned(),

@@ -1,7 +1,7 @@
-//! Limits, order and deduplication of highlights, checked once.
+//! Options, order and deduplication of highlights, checked once.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use pullquote_wire::options::Options;
+pub use pullquote_wire::options::{DedupeOption, MinScore, Order};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ranking::probability::{ANSWERED, logit};
@@ -11,18 +11,6 @@ pub const DEFAULT_TOP_K: usize = 3;
 
 /// A short sentence.
 const SHORT_PASSAGE: Budget = Budget { chars: 100, tokens: 25 };
-
-/// The order of a page's highlights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Order {
-    /// The best first.
-    #[default]
-    Score,
-    /// As in the page.
-    Position,
-}
 
 /// Where a passage is dropped that nearly repeats a better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +23,6 @@ pub enum Dedupe {
     Answer,
 }
 
-/// A [`Dedupe`] as a caller names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum DedupeOption {
-    #[default]
-    Auto,
-    Page,
-    Answer,
-    None,
-}
-
 /// Upper bounds on the length of passages; `usize::MAX` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -54,25 +30,6 @@ pub struct Budget {
     pub chars: usize,
     /// Tokens of the model, without special tokens.
     pub tokens: usize,
-}
-
-/// Unchecked limits; `None` is unlimited.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Limits {
-    pub top_k: Option<i64>,
-    pub max_chars: Option<i64>,
-    pub max_tokens: Option<i64>,
-    pub max_total_chars: Option<i64>,
-    pub max_total_tokens: Option<i64>,
-    pub max_total_highlights: Option<i64>,
-    pub min_score: Option<MinScore>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MinScore {
-    /// [`ANSWERED`].
-    Auto,
-    Score(f64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,18 +44,18 @@ pub struct Bounds {
     min_score: f32,
 }
 
-impl DedupeOption {
+impl Dedupe {
     /// `Auto` is the page, and the answer where its pages share a limit.
-    pub fn resolve(self, limits: &Limits) -> Dedupe {
-        match self {
-            Self::Auto
+    pub fn new(option: DedupeOption, limits: &Options) -> Self {
+        match option {
+            DedupeOption::Auto
                 if limits.max_total_chars.or(limits.max_total_tokens).or(limits.max_total_highlights).is_some() =>
             {
-                Dedupe::Answer
+                Self::Answer
             }
-            Self::Auto | Self::Page => Dedupe::Page,
-            Self::Answer => Dedupe::Answer,
-            Self::None => Dedupe::None,
+            DedupeOption::Auto | DedupeOption::Page => Self::Page,
+            DedupeOption::Answer => Self::Answer,
+            DedupeOption::None => Self::None,
         }
     }
 }
@@ -126,7 +83,7 @@ impl Budget {
 
 impl Bounds {
     /// Checks limits. [`DEFAULT_TOP_K`] applies only without another limit.
-    pub fn new(limits: &Limits, order: Order, dedupe: Dedupe) -> Result<Self> {
+    pub fn new(limits: &Options, order: Order, dedupe: Dedupe) -> Result<Self> {
         let at_least_one = |name: &str, value: Option<i64>| match value.map(|value| (value, usize::try_from(value))) {
             None => Ok(usize::MAX),
             Some((_, Ok(count))) if count > 0 => Ok(count),
@@ -211,33 +168,33 @@ mod tests {
 
     #[test]
     fn top_k_has_a_default_only_without_a_budget() {
-        let bounds = |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
-        assert_eq!(bounds(Limits::default()).top_k, DEFAULT_TOP_K);
-        assert_eq!(bounds(Limits { max_chars: Some(7), ..Limits::default() }).top_k, usize::MAX);
-        assert_eq!(bounds(Limits { max_total_tokens: Some(7), ..Limits::default() }).top_k, usize::MAX);
-        assert_eq!(bounds(Limits { max_tokens: Some(7), top_k: Some(2), ..Limits::default() }).top_k, 2);
+        let bounds = |limits: Options| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
+        assert_eq!(bounds(Options::default()).top_k, DEFAULT_TOP_K);
+        assert_eq!(bounds(Options { max_chars: Some(7), ..Options::default() }).top_k, usize::MAX);
+        assert_eq!(bounds(Options { max_total_tokens: Some(7), ..Options::default() }).top_k, usize::MAX);
+        assert_eq!(bounds(Options { max_tokens: Some(7), top_k: Some(2), ..Options::default() }).top_k, 2);
     }
 
     #[test]
     fn shared_passages_are_those_of_the_tightest_shared_limit() {
-        let passages = |limits: Limits| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap().shared_passages();
-        let none = Limits::default();
+        let passages = |limits: Options| Bounds::new(&limits, Order::Score, Dedupe::None).unwrap().shared_passages();
+        let none = Options::default();
         assert_eq!(passages(none), None);
-        assert_eq!(passages(Limits { top_k: Some(2), max_chars: Some(9), ..none }), None);
-        let chars = Limits { max_total_chars: Some(1001), ..none };
+        assert_eq!(passages(Options { top_k: Some(2), max_chars: Some(9), ..none }), None);
+        let chars = Options { max_total_chars: Some(1001), ..none };
         assert_eq!(passages(chars), Some(11));
-        assert_eq!(passages(Limits { max_total_tokens: Some(50), ..chars }), Some(2));
-        assert_eq!(passages(Limits { max_total_highlights: Some(5), ..chars }), Some(5));
+        assert_eq!(passages(Options { max_total_tokens: Some(50), ..chars }), Some(2));
+        assert_eq!(passages(Options { max_total_highlights: Some(5), ..chars }), Some(5));
     }
 
     #[test]
     fn invalid_limits_name_the_option_and_its_value() {
-        let none = Limits::default();
+        let none = Options::default();
         for (limits, name, value) in [
-            (Limits { top_k: Some(0), ..none }, "top_k", "0"),
-            (Limits { max_chars: Some(-3), ..none }, "max_chars", "-3"),
-            (Limits { max_total_tokens: Some(0), ..none }, "max_total_tokens", "0"),
-            (Limits { min_score: Some(MinScore::Score(f64::NAN)), ..none }, "min_score", "NaN"),
+            (Options { top_k: Some(0), ..none }, "top_k", "0"),
+            (Options { max_chars: Some(-3), ..none }, "max_chars", "-3"),
+            (Options { max_total_tokens: Some(0), ..none }, "max_total_tokens", "0"),
+            (Options { min_score: Some(MinScore::Score(f64::NAN)), ..none }, "min_score", "NaN"),
         ] {
             let error = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -247,9 +204,9 @@ mod tests {
 
     #[test]
     fn dedupe_auto_spans_the_answer_if_its_pages_share_a_budget() {
-        let shared = Limits { max_total_chars: Some(100), ..Limits::default() };
-        assert_eq!(DedupeOption::Auto.resolve(&shared), Dedupe::Answer);
-        assert_eq!(DedupeOption::Auto.resolve(&Limits::default()), Dedupe::Page);
-        assert_eq!(DedupeOption::None.resolve(&shared), Dedupe::None);
+        let shared = Options { max_total_chars: Some(100), ..Options::default() };
+        assert_eq!(Dedupe::new(DedupeOption::Auto, &shared), Dedupe::Answer);
+        assert_eq!(Dedupe::new(DedupeOption::Auto, &Options::default()), Dedupe::Page);
+        assert_eq!(Dedupe::new(DedupeOption::None, &shared), Dedupe::None);
     }
 }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use pullquote_wire::options::Options;
 
 use super::*;
 use crate::ranking::ranked_seeds::RankedSeeds;
@@ -13,7 +14,7 @@ fn sentences(count: usize) -> (String, Units) {
 }
 
 fn bounds(top_k: Option<i64>, max_chars: Option<i64>) -> Bounds {
-    Bounds::new(&Limits { top_k, max_chars, ..Limits::default() }, Order::Score, Dedupe::Page).unwrap()
+    Bounds::new(&Options { top_k, max_chars, ..Options::default() }, Order::Score, Dedupe::Page).unwrap()
 }
 
 /// Seeds of which each has the same relevance, order and logit.
@@ -87,8 +88,8 @@ fn max_total_chars_goes_to_the_most_relevant_passages() {
     let page = PageText::new(&text);
     let (poor, good) = (scores(&[1.0, 0.5, 0.2]), scores(&[3.0, 2.0, 0.9]));
     let pages = [&poor, &good].map(|scores| ranked(&page, &units, Seeds::Units(1), scores));
-    let limits = Limits { max_total_chars: Some(31), ..Limits::default() };
-    let choose = |limits: &Limits, dedupe| {
+    let limits = Options { max_total_chars: Some(31), ..Options::default() };
+    let choose = |limits: &Options, dedupe| {
         choose_passages(&pages, &Bounds::new(limits, Order::Score, dedupe).unwrap())
             .into_iter()
             .map(runs)
@@ -96,7 +97,7 @@ fn max_total_chars_goes_to_the_most_relevant_passages() {
     };
     assert_eq!(choose(&limits, Dedupe::None), [vec![(0, 1)], vec![(0, 2)]]);
     assert_eq!(choose(&limits, Dedupe::Answer), [vec![(2, 3)], vec![(0, 2)]], "two of the first page are duplicates");
-    let both = Limits { max_chars: Some(10), ..limits };
+    let both = Options { max_chars: Some(10), ..limits };
     assert_eq!(choose(&both, Dedupe::None), [vec![(0, 1)], vec![(0, 1)]]);
 }
 
@@ -106,13 +107,13 @@ fn max_tokens_and_max_total_tokens_limit_passages() {
     let page = PageText::new(&text);
     let scores = scores(&[3.0, 2.0, 1.0]);
     let ranked = RankedPage { tokens_before: &[0, 5, 6, 8], ..ranked(&page, &units, Seeds::Units(1), &scores) };
-    let choose = |limits: Limits| {
+    let choose = |limits: Options| {
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
         runs(choose_passages(&[ranked], &bounds).remove(0))
     };
-    assert_eq!(choose(Limits { max_tokens: Some(7), ..Limits::default() }), [(0, 2)]);
-    assert_eq!(choose(Limits { max_tokens: Some(4), ..Limits::default() }), [(1, 3)]);
-    assert_eq!(choose(Limits { max_total_tokens: Some(2), top_k: Some(2), ..Limits::default() }), [(1, 2)]);
+    assert_eq!(choose(Options { max_tokens: Some(7), ..Options::default() }), [(0, 2)]);
+    assert_eq!(choose(Options { max_tokens: Some(4), ..Options::default() }), [(1, 3)]);
+    assert_eq!(choose(Options { max_total_tokens: Some(2), top_k: Some(2), ..Options::default() }), [(1, 2)]);
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
     let (one, other) = (scores(&[3.0, 0.5, 1.0]), scores(&[0.1, 2.0, 0.2]));
     let pages = [&one, &other].map(|scores| ranked(&page, &units, Seeds::Units(1), scores));
     let choose = |count: i64, top_k: Option<i64>| {
-        let limits = Limits { max_total_highlights: Some(count), top_k, ..Limits::default() };
+        let limits = Options { max_total_highlights: Some(count), top_k, ..Options::default() };
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
         choose_passages(&pages, &bounds).into_iter().map(runs).collect::<Vec<_>>()
     };
@@ -138,7 +139,7 @@ fn dedupe_page_drops_repeated_passages() {
     let (page, scores) = (PageText::new(text), scores(&[3.0, 1.0, 3.0]));
     let choose = |dedupe| {
         let ranked = ranked(&page, &units, Seeds::Units(1), &scores);
-        let bounds = Bounds::new(&Limits { top_k: Some(2), ..Limits::default() }, Order::Score, dedupe).unwrap();
+        let bounds = Bounds::new(&Options { top_k: Some(2), ..Options::default() }, Order::Score, dedupe).unwrap();
         runs(choose_passages(&[ranked], &bounds).remove(0))
     };
     assert_eq!(choose(Dedupe::None), [(0, 1), (2, 3)]);

@@ -17,9 +17,7 @@
 //! others. The selection depends on the call only, so neither the cache nor concurrent calls change an answer.
 //! `bench/notes/encoding_less.md` has the trials of the constants.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+use super::Effort;
 use super::prediction::Prediction;
 use super::probability::logit;
 use super::query_match::{SearchedPage, WordMatch};
@@ -27,22 +25,6 @@ use super::ranked_seeds::{PageRanking, QueryRanking};
 use super::relevance::{COSINE, Scale};
 use super::scored_windows::ScoredWindows;
 use super::selection::{CosineSample, Selection, WindowSelection};
-
-/// How many windows of the pages are encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Effort {
-    /// All windows.
-    Full,
-    /// The windows that words select, and at most 64 others of each page.
-    Fast,
-    /// The windows that words select, and the others that could be better.
-    #[default]
-    Auto,
-    /// None: cosines are predicted from static vectors of the tokens.
-    Instant,
-}
 
 /// The limits that determine the number of candidates.
 #[derive(Clone, Copy, Debug)]

@@ -11,53 +11,12 @@ mod map;
 mod markdown;
 
 use std::borrow::Cow;
-use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use pullquote_wire::options::Format;
 
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 pub use markdown::shown::{ShownRun, shown};
-
-/// The format of a source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Format {
-    /// Text without markup: its layout is guessed.
-    Text,
-    /// `CommonMark` with tables, strikethrough, footnotes and front matter. Its text is the source itself.
-    Markdown,
-    /// HTML as browsers read it. Its text is what they show to a reader.
-    Html,
-    /// One of the others, found out by looking at the start of the source.
-    #[default]
-    Auto,
-}
-
-impl Format {
-    /// Its name in options and answers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Markdown => "markdown",
-            Self::Html => "html",
-            Self::Auto => "auto",
-        }
-    }
-
-    /// The format that a source is read as; never [`Self::Auto`].
-    pub fn of(self, source: &str) -> Self {
-        if self == Self::Auto { detect::format(source) } else { self }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct Document<'source> {
@@ -74,10 +33,15 @@ pub struct Document<'source> {
     map: Option<SourceMap>,
 }
 
+/// The format that a source is read as: never [`Format::Auto`].
+pub fn detected(format: Format, source: &str) -> Format {
+    if format == Format::Auto { detect::format(source) } else { format }
+}
+
 impl<'source> Document<'source> {
     /// Parses a source; never fails.
     pub fn read(source: &'source str, format: Format) -> Self {
-        let format = format.of(source);
+        let format = detected(format, source);
         match format {
             Format::Text | Format::Auto => Self {
                 text: Cow::Borrowed(source),

@@ -25,29 +25,14 @@ mod units;
 mod windows;
 mod words;
 
-use schemars::JsonSchema;
+pub use pullquote_wire::options::Unit;
 pub use sentences::sentences;
-use serde::{Deserialize, Serialize};
 pub use units::{NamedTable, Units};
 pub use windows::Windows;
 pub use words::words;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
-
-/// The option `unit`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Unit {
-    /// A sentence, heading, list item, line of code or table row: see [`sentences()`].
-    #[default]
-    Sentence,
-    /// A word with attached punctuation: see [`words()`].
-    Word,
-    /// A token of the model's tokenizer.
-    Token,
-}
 
 /// The windows over the sentences or words of a text.
 ///

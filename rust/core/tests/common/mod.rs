@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 /// The default options.
 pub(crate) fn question() -> Question {
-    Options::default().question().unwrap()
+    Question::new(&Options::default()).unwrap()
 }
 
 /// A request for pages of plain text without titles.

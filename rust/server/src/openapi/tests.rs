@@ -10,7 +10,7 @@ use crate::routes::static_files::FILES;
 use crate::settings::tests::settings;
 
 fn documented(has_keys: bool) -> Value {
-    let settings = settings(&json!({})).unwrap();
+    let settings = settings(&json!({"model_name": "m"})).unwrap();
     let (routes, schemas) = routes::all(true);
     document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 }, &routes, schemas)
 }

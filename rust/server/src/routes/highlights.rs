@@ -22,6 +22,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use futures_util::stream;
 use pullquote_core::engine::Work;
+use pullquote_core::engine::options::seconds;
 use pullquote_wire::result::{Footer, Highlights, PageHighlights};
 use serde_json::json;
 
@@ -147,7 +148,7 @@ fn respond(app: &App, input: &Input, asked: HighlightsRequest, documents: Vec<Re
     let wanted = VectorFormat::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
     let asked = asked.prepare(documents, app.settings.max_queries)?;
     let (texts, options) = (&asked.texts, &asked.options);
-    let end = input.end().within(options.timeout()?);
+    let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
     let answers = app.engine.wait(&call, app.engine.highlights(texts, &asked.question, &call))?;

@@ -6,8 +6,8 @@
 //! in order, overlap, begin at the same place, are empty or lie outside the text, and counts in units of UTF-16, as
 //! Java does.
 
-use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Pairing, Request, pair};
+use pullquote_core::engine::options::{Options, seconds};
+use pullquote_core::engine::{Answers, Pairing, Question, Request, pair};
 use pullquote_core::text::positions::Positions;
 use pullquote_wire::result::OffsetUnit;
 use schemars::JsonSchema;
@@ -120,10 +120,10 @@ fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
     let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
     let (queries, pairing) = queries(&pairs);
     let request = Request { queries, pages, formats: vec![options.format], titles: Vec::new(), pairing };
-    let end = input.end().within(options.timeout()?);
+    let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
-    let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &Question::new(&options)?, &call))?;
     let mut spans: Vec<Vec<Utf16Span>> =
         request.pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
     let highlights = if is_list { OneOrMany::Many(spans) } else { OneOrMany::One(spans.pop().unwrap_or_default()) };

@@ -1,6 +1,6 @@
 //! JSON Schemas of the types that routes read and write, with the limits of a server filled in.
 
-use pullquote_core::engine::options::schema_settings;
+use pullquote_wire::schema::schema_settings;
 use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pullquote_core::engine::{Pairing, Request, Rows, Work};
+use pullquote_core::engine::{Pairing, Question, Request, Rows, Work};
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::text::formats::{Document, Format};
 use pullquote_wire::result::{Highlight, OffsetUnit};
@@ -98,7 +98,7 @@ pub(super) fn find(
         pairing,
     };
     let (options, call) = (asked.options(pages.len(), query.is_some()), input.call(None));
-    let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &Question::new(&options)?, &call))?;
     let rows = Rows::new(&answers, 0..answers.scores.len(), |page| pages[page].source);
     let passages = |answer| {
         let highlight = |row| rows.highlight(row, OffsetUnit::Codepoint);

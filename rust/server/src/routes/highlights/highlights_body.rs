@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pullquote_core::engine::options::seconds;
 use pullquote_core::engine::{Answers, Question, Request};
 use pullquote_core::error::Result;
 use pullquote_core::runtime::call::Call;
@@ -59,7 +60,7 @@ impl HighlightsBody {
         }
         let documents = asked.take_documents()?.read_within(limits.max_documents, limits.max_document_bytes, None)?;
         let request = asked.prepare(documents, limits.max_queries)?;
-        Ok(Self { timeout: request.options.timeout()?, request })
+        Ok(Self { timeout: request.options.timeout.map(seconds).transpose()?, request })
     }
 
     pub fn request(&self) -> Arc<Request<RequestText>> {

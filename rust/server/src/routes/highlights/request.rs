@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::option_values::similar;
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Question, Request};
+use pullquote_core::engine::{Pairing, Question, Request};
 use pullquote_wire::result::OffsetUnit;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -104,7 +104,7 @@ impl HighlightsRequest {
         let options: Options = body::read_options(self.options)?;
         check_count(queries.len(), "query", max_queries)?;
         let mut texts = Request {
-            pairing: options.pairing(queries.len(), documents.len())?,
+            pairing: Pairing::new(&options, queries.len(), documents.len())?,
             queries: queries.into_iter().map(RequestText::from).collect(),
             pages: Vec::with_capacity(documents.len()),
             formats: Vec::with_capacity(documents.len()),
@@ -119,7 +119,7 @@ impl HighlightsRequest {
             text_hashes.push(text_hash);
         }
         let marks = Marks::read(self.pre_tags, self.post_tags, self.encoder);
-        let mut question = options.question()?;
+        let mut question = Question::new(&options)?;
         question.explain |= marks.is_some();
         Ok(PreparedRequest {
             texts: Arc::new(texts),

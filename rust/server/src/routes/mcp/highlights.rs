@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Pairing, Request, Rows, Work, number};
+use pullquote_core::engine::{Answers, Pairing, Question, Request, Rows, Work, number};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::kinds::readable;
@@ -201,7 +201,7 @@ fn respond(
         ..Options::default()
     };
     let call = input.call(None);
-    let answers = app.engine.wait(&call, app.engine.highlights(&request, &options.question()?, &call))?;
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &Question::new(&options)?, &call))?;
     let texts = &request.pages;
     let passages = passages(&sources, texts, &answers);
     let read: Vec<&str> =
