@@ -408,11 +408,11 @@ mod tests {
     }
 
     fn batched_jobs(batches: &mut Batches<()>, rows: usize) -> Vec<Vec<u64>> {
-        let (mut batch, mut batched) = (Batch::default(), BatchRows::default());
+        let (mut batch, mut taken) = (Batch::default(), BatchRows::default());
         let budget = BatchBudget { tokens: 100, rows };
         std::iter::from_fn(|| {
-            let failed_devices = batches.next_batch(0, budget, 0, &mut batch, &mut batched);
-            failed_devices.map(|_| batched.targets.iter().map(|target| target.job.0).collect())
+            let failed_devices = batches.next_batch(0, budget, 0, &mut batch, &mut taken);
+            failed_devices.map(|_| taken.targets.iter().map(|target| target.job.0).collect())
         })
         .collect()
     }

@@ -129,20 +129,20 @@ mod tests {
             capabilities: Capabilities { token_width: Some(2), ..Default::default() },
             ..EncoderSpec::new("test", 1, 8, 10, Vec::new())
         };
-        let (mut batch, mut batched, mut complete) = (Batch::default(), BatchRows::default(), Vec::new());
-        while batches.next_batch(0, BatchBudget { tokens: 100, rows: 100 }, 0, &mut batch, &mut batched).is_some() {
+        let (mut batch, mut taken, mut complete) = (Batch::default(), BatchRows::default(), Vec::new());
+        while batches.next_batch(0, BatchBudget { tokens: 100, rows: 100 }, 0, &mut batch, &mut taken).is_some() {
             let width = if batch.output == Output::TokenVectors { 2 } else { 1 };
             let ids = batch.ids.iter().map(|id| f32::from(i16::try_from(*id).unwrap()));
             let values: Vec<f32> = match batch.output {
                 Output::TokenVectors => ids.flat_map(|id| [id; 2]).collect(),
                 _ => batch.lengths.iter().map(|length| f32::from(u16::try_from(*length).unwrap())).collect(),
             };
-            assert!(batches.receive(&batched, &spec, Cow::Borrowed(&values)).unwrap().is_empty());
+            assert!(batches.receive(&taken, &spec, Cow::Borrowed(&values)).unwrap().is_empty());
             assert_eq!(
-                batches.receive(&batched, &spec, Cow::Borrowed(&values[1..])).unwrap_err().kind(),
+                batches.receive(&taken, &spec, Cow::Borrowed(&values[1..])).unwrap_err().kind(),
                 ErrorKind::Encoder
             );
-            complete.extend(batches.take_complete(&batched.targets).into_iter().map(|job| (width, job.values)));
+            complete.extend(batches.take_complete(&taken.targets).into_iter().map(|job| (width, job.values)));
         }
         let (vectors, of_tokens) = (vec![2.0, 1.0], vec![1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
         assert_eq!(complete, [(1, vectors.clone()), (2, of_tokens), (1, vectors)]);
