@@ -27,8 +27,8 @@ fn token_vectors_are_in_the_order_of_their_rows() {
     let encoder = FakeEncoder::new(2, true, Poison::default()).with_token_vectors();
     let log = encoder.log.clone();
     let engine = engine(encoder);
-    let long = "cat ".repeat(200);
-    let rows = rows(&engine, &["cat", "", &long, "cat cat", "cat"]);
+    let repeated = "cat ".repeat(200);
+    let rows = rows(&engine, &["cat", "", &repeated, "cat cat", "cat"]);
     let vectors = engine.token_vectors(rows.clone(), &Call::default()).unwrap();
     let expected = rows.iter().flat_map(|row| {
         let of_row = fake_vector(&row.ids)[3];
