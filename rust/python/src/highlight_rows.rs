@@ -34,18 +34,17 @@ impl HighlightRows {
         for row in rows {
             let page = number(self.answers.pages[*row]);
             if let std::collections::btree_map::Entry::Vacant(entry) = pages.entry(page) {
-                entry.insert(texts.get_item(page)?.extract().map_err(PyErr::from)?);
+                entry.insert(texts.get_item(page)?.extract()?);
             }
         }
         let made = Rows::new(&self.answers, rows.iter().copied(), |page| &pages[&page]);
         for row in rows {
             let here;
-            let highlight = match self.highlights.get(*row) {
-                Some(highlight) => highlight,
-                None => {
-                    here = made.highlight(*row, OffsetUnit::Codepoint);
-                    &here
-                }
+            let highlight = if let Some(highlight) = self.highlights.get(*row) {
+                highlight
+            } else {
+                here = made.highlight(*row, OffsetUnit::Codepoint);
+                &here
             };
             let is_known = !pages[&number(self.answers.pages[*row])].is_empty();
             let byte = |place| made.positions(*row).count(place, OffsetUnit::Byte);
@@ -86,6 +85,7 @@ impl HighlightRows {
     }
 
     /// The fields of some rows' highlights, without those that are empty.
+    #[allow(clippy::needless_pass_by_value, reason = "made from a list of Python")]
     fn fields<'py>(
         &self,
         py: Python<'py>,
