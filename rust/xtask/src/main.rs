@@ -7,6 +7,7 @@ mod results;
 mod settings;
 mod tidy;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,28 +15,31 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf);
     let mut complaints = Vec::new();
-    let mut generated = vec![
+    let mut generated = BTreeMap::from([
         ("python/pullquote/errors.py", errors::python()),
         ("python/pullquote/_document_formats.py", kinds::python()),
         ("rust/server/page/kinds.js", kinds::page()),
         ("python/pullquote/_results/fields.py", results::python()),
-        ("docs/python-api.md", results::docs(&root, "docs/python-api.md")),
-    ];
-    for (path, text) in settings::files(&root) {
+    ]);
+    for (path, text) in settings::files(|path| fs::read_to_string(root.join(path)).map_err(|error| error.to_string())) {
         match text {
-            Ok(text) => generated.push((path, text)),
+            Ok(text) => _ = generated.insert(path, text),
             Err(error) => complaints.push(format!("{path}: {error}")),
         }
     }
+    // The page has parts of both.
+    if let Some(page) = generated.get_mut("docs/python-api.md") {
+        *page = results::docs(page);
+    }
     match std::env::args().nth(1).as_deref() {
         Some("generate") => {
-            complaints.extend(generated.iter().filter_map(|(path, text)| {
-                fs::write(root.join(path), text).err().map(|error| format!("{path}: {error}"))
-            }))
+            for (path, text) in &generated {
+                complaints.extend(fs::write(root.join(path), text).err().map(|error| format!("{path}: {error}")));
+            }
         }
         Some("check") => {
             let stale =
-                |(path, text): &&(&str, String)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text);
+                |(path, text): &(&&str, &String)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(text);
             let stale = generated
                 .iter()
                 .filter(stale)

@@ -2,8 +2,6 @@
 //! `rust/wire`.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use pullquote_wire::result::{HTTP_ONLY, Highlight, IMPLIED, Origin};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -75,8 +73,7 @@ pub(crate) fn python() -> String {
 }
 
 /// A page of the documentation with the table of the fields of a `Highlight` between its marks.
-pub(crate) fn docs(root: &Path, page: &str) -> String {
-    let page = fs::read_to_string(root.join(page)).unwrap_or_default();
+pub(crate) fn docs(page: &str) -> String {
     let parts = page.split_once(START).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = parts.expect("the page has the marks of the table");
     format!("{before}{START}\n{}{END}{after}", table())

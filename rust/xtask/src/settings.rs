@@ -2,8 +2,6 @@
 //! lines that stay. Command lines read the same schemas when they run.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
 use pullquote_wire::client::ClientSettings;
 use pullquote_wire::engine::EngineSettings;
@@ -19,14 +17,13 @@ const WIDTH: usize = 128;
 /// Arguments of an engine that need no name.
 const POSITIONAL: usize = 5;
 
-/// The files with generated parts, as they should be, or why one cannot be made.
-pub(crate) fn files(root: &Path) -> Vec<(&'static str, Result<String, String>)> {
+/// The files with generated parts, as they should be, or why one cannot be made. `read` has the text of a file.
+pub(crate) fn files(read: impl Fn(&str) -> Result<String, String>) -> Vec<(&'static str, Result<String, String>)> {
     let (call, engine, client) = (Options::fields(), EngineSettings::fields(), ClientSettings::fields());
-    let signature: String = call.iter().map(|field| format!("        {}\n", parameter(field))).collect();
+    let signature = call.iter().fold(String::new(), |text, field| text + "        " + &parameter(field) + "\n");
     let part = |path: &'static str, parts: &[(&str, &str, String)]| {
-        let read = fs::read_to_string(root.join(path)).map_err(|error| error.to_string());
         let replaced = |text: String, (start, end, part): &(&str, &str, String)| replace(&text, start, end, part);
-        (path, read.and_then(|text| parts.iter().try_fold(text, replaced)))
+        (path, read(path).and_then(|text| parts.iter().try_fold(text, replaced)))
     };
     vec![
         ("python/pullquote/_request/settings.py", Ok(types(&call, &client))),

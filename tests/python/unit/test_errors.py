@@ -201,7 +201,7 @@ def test_missing_and_excess_arguments_are_our_errors(highlighter: Highlighter) -
     with raises(errors.InvalidTypeError, "texts", "highlights(query, texts, ...)"):
         highlighter.highlights("Where?")  # type: ignore[call-arg]
     with raises(errors.InvalidTypeError, "highlights"):
-        highlighter.highlights("Where?", ["Here."], 3)  # type: ignore[call-arg]
+        highlighter.highlights("Where?", ["Here."], 3)  # type: ignore[call-arg, arg-type]
     with raises(errors.InvalidTypeError, "roles", "role"):
         highlighter.embed(["Here."], roles="query")  # type: ignore[call-arg]
 

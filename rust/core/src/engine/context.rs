@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::static_vectors::MAX_VOCABULARY;
 use super::{Effort, Engine, Question, Request, Work};
-use crate::ranking::shortlist::shortlist_length;
 use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
 use crate::scheduler::Scheduler;
@@ -31,20 +29,6 @@ impl<'call, 'text> CallContext<'call, 'text> {
     ) -> Self {
         let shortlist = engine.shortlist(request, question);
         Self { engine, scheduler, request, question, call, shortlist, work: Work::default() }
-    }
-}
-
-impl Engine {
-    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
-    /// cost less than they save.
-    fn shortlist(&self, request: &Request<&str>, question: &Question) -> Option<usize> {
-        let applies = question.effort == Effort::Auto
-            && question.lexical_weight.uses_terms()
-            && request.queries.len() == 1
-            && self.static_vectors_file.is_some()
-            && self.spec.vocabulary <= MAX_VOCABULARY;
-        let passages = question.bounds.shared_passages().filter(|_| applies)?;
-        shortlist_length(request.pages.len(), passages)
     }
 }
 

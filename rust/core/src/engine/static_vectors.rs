@@ -8,13 +8,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Engine;
 use super::context::CallContext;
 use super::embed::all_rows;
+use super::{Effort, Engine, Question, Request};
 use crate::encoder::EncoderSpec;
 use crate::encoder::model::Model;
 use crate::encoder::model::weight_files::weight_files;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ranking::shortlist::shortlist_length;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::tokens::TokenPage;
 
@@ -22,9 +23,9 @@ use crate::tokens::TokenPage;
 const FILE: &str = "static_vectors.bin";
 /// Changes with the file's layout, and with how vectors are made.
 const VERSION: u8 = 1;
-/// Calls with [`super::Effort::Auto`] make vectors of vocabularies up to this size: that costs less than such a call
+/// Calls with [`Effort::Auto`] make vectors of vocabularies up to this size: that costs less than such a call
 /// saves.
-pub(super) const MAX_VOCABULARY: usize = 1 << 16;
+const MAX_VOCABULARY: usize = 1 << 16;
 const ROWS: usize = 4096;
 /// What vectors depend on besides the weights. A file that a model lacks counts as empty.
 const SMALL_FILES: [&str; 4] = ["config.json", "modules.json", "tokenizer.json", "1_Pooling/config.json"];
@@ -86,6 +87,18 @@ impl StaticVectorsFile {
 }
 
 impl Engine {
+    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
+    /// cost less than they save.
+    pub(super) fn shortlist(&self, request: &Request<&str>, question: &Question) -> Option<usize> {
+        let applies = question.effort == Effort::Auto
+            && question.lexical_weight.uses_terms()
+            && request.queries.len() == 1
+            && self.static_vectors_file.is_some()
+            && self.spec.vocabulary <= MAX_VOCABULARY;
+        let passages = question.bounds.shared_passages().filter(|_| applies)?;
+        shortlist_length(request.pages.len(), passages)
+    }
+
     /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is not part
     /// of any call's work.
     pub(super) async fn static_vectors(&self, context: &CallContext<'_, '_>) -> Result<Arc<StaticVectors>> {
