@@ -250,11 +250,11 @@ class Client(BaseClient):
 
     - `url`: address of `pullquote serve`, such as `http://127.0.0.1:8080` or `unix:/run/pullquote.sock`; or a list of servers
       with the same model. Each request goes to the least busy server, and servers that fail are skipped for a while. `embed`
-      also works with servers that have Text Embeddings Inference's `/embed` or `OpenAI`'s API, whose URL may end in `/v1`.
+      also works with servers that have Text Embeddings Inference's `/embed` or OpenAI's API, whose URL may end in `/v1`.
     - `api_key`: the server's key, sent as `Authorization: Bearer`.
     - `ca_certs`: PEM file with the only trusted certificate authorities. `None` is the system's.
     - `headers`: sent with every request.
-    - `model`: the model's name, which `OpenAI`'s API requires.
+    - `model`: the model's name, which OpenAI's API requires.
     - `timeout`: seconds for one HTTP request. The server reads it too, as `Request-Timeout-Ms`. A call's own `timeout` is for
       all of its requests.
     - `connect_timeout`: seconds for connecting.

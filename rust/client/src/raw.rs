@@ -107,8 +107,8 @@ impl EmbeddingHeaders {
         }
     }
 
-    pub(crate) fn wrong_dtype(&self, asked: EmbeddingDtype) -> Error {
-        bad(format!("it claims values of {} instead of {}", self.dtype.name(), asked.name()))
+    pub(crate) fn wrong_dtype(&self, requested: EmbeddingDtype) -> Error {
+        bad(format!("it claims values of {} instead of {}", self.dtype.name(), requested.name()))
     }
 }
 

@@ -102,8 +102,10 @@ impl Fetcher {
     pub(crate) fn new(limits: FetchLimits, bodies: &BodyMemory) -> Result<Self> {
         let guard = Guard::new(limits.allow.clone());
         let resolver = Resolver { guard: guard.clone(), lookups: Arc::new(Semaphore::new(LOOKUPS)) };
-        let client =
-            http_client::builder().dns_resolver(resolver).build().map_err(|error| http_client::unfit(&error))?;
+        let client = http_client::builder()
+            .dns_resolver(resolver)
+            .build()
+            .map_err(|error| http_client::cannot_be_built(&error))?;
         Ok(Self { client, guard, limits, bodies: bodies.clone(), at_once: Semaphore::new(AT_ONCE) })
     }
 

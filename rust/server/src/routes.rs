@@ -79,8 +79,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let unfit = |_| Failure::new(Cause::Unprocessable, "the percent-decoded name in the path is not UTF-8");
-        Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(unfit)
+        let not_unicode = |_| Failure::new(Cause::Unprocessable, "the percent-decoded name in the path is not UTF-8");
+        Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(not_unicode)
     }
 }
 

@@ -14,7 +14,7 @@ crate::settings! {
         /// the same model.
         ///
         /// Each request goes to the least busy server, and servers that fail are skipped for a while. `embed` also works with
-        /// servers that have Text Embeddings Inference's `/embed` or `OpenAI`'s API, whose URL may end in `/v1`.
+        /// servers that have Text Embeddings Inference's `/embed` or OpenAI's API, whose URL may end in `/v1`.
         #[schemars(extend(
             "x-python" = "str | Sequence[str]", "x-default" = "required", "x-flag" = "--server", "x-metavar" = "URL",
             "x-help" = "Address of pullquote serve, such as http://127.0.0.1:8080 or unix:/run/pullquote.sock; repeatable."
@@ -32,7 +32,7 @@ crate::settings! {
         /// Sent with every request.
         #[schemars(extend("x-python" = "Mapping[str, str] | None"))]
         headers: Option<BTreeMap<String, String>> = None,
-        /// The model's name, which `OpenAI`'s API requires.
+        /// The model's name, which OpenAI's API requires.
         model: Option<String> = None,
         /// Seconds for one HTTP request.
         ///

@@ -36,7 +36,7 @@ crate::settings! {
 
         ["timeouts, in seconds" for "serve"]
 
-        /// Time for a request, from its first line; clients may shorten it with the header `Request-Timeout-Ms`.
+        /// Time for a request, from its first line; clients may shorten it (Request-Timeout-Ms).
         #[serde(with = "crate::seconds")]
         #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
         timeout: Duration = Duration::from_secs(60),
@@ -93,7 +93,7 @@ crate::settings! {
 
         ["stored documents" for "serve"]
 
-        /// File for stored documents, a database of `SQLite`.
+        /// SQLite file for stored documents.
         #[schemars(extend("x-metavar" = "PATH", "x-default" = "in memory"))]
         store: Option<PathBuf> = None,
         /// Maximum number of stored documents; excess documents get 507, and none is evicted.

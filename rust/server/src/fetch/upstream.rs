@@ -50,7 +50,7 @@ impl Upstream {
             key.set_sensitive(true);
             Result::Ok(key)
         });
-        let client = http_client::builder().build().map_err(|error| http_client::unfit(&error))?;
+        let client = http_client::builder().build().map_err(|error| http_client::cannot_be_built(&error))?;
         Ok(Some(Self {
             client,
             search,

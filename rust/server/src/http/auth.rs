@@ -66,8 +66,8 @@ impl Keys {
         [bearer, named].into_iter().flatten().any(|key| self.knows(&hash(key)))
     }
 
-    fn knows(&self, asked: &Hash) -> bool {
-        let among = |keys: &[Hash]| keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(asked));
+    fn knows(&self, key_hash: &Hash) -> bool {
+        let among = |keys: &[Hash]| keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(key_hash));
         let in_file = self
             .file
             .as_ref()

@@ -191,13 +191,13 @@ pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json:
 
 /// Appends a value as a line of JSON.
 pub(crate) fn write_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *lines, value).map_err(|error| unfit(&error))?;
+    serde_json::to_writer(&mut *lines, value).map_err(|error| not_json(&error))?;
     lines.push(b'\n');
     Ok(())
 }
 
 /// An answer that serde cannot write.
-pub(crate) fn unfit(error: &serde_json::Error) -> Error {
+pub(crate) fn not_json(error: &serde_json::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("the answer does not fit JSON: {error}"))
 }
 

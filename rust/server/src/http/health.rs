@@ -46,8 +46,8 @@ impl Health {
     }
 
     async fn find(self: Arc<Self>) -> Result<()> {
-        let asked = Instant::now();
-        let recent = asked.checked_sub(MAX_AGE).unwrap_or(asked);
+        let began = Instant::now();
+        let recent = began.checked_sub(MAX_AGE).unwrap_or(began);
         if self.succeeded_since(recent) {
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl Health {
             Err(_) => Err(Error::new(ErrorKind::Internal, "the probe panicked")),
         };
         // A request may have succeeded while the probe waited.
-        let found = if self.succeeded_since(asked) { Ok(()) } else { found };
+        let found = if self.succeeded_since(began) { Ok(()) } else { found };
         if found.is_ok() {
             self.succeeded();
         }

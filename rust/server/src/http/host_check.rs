@@ -34,8 +34,8 @@ impl Hosts {
     pub(crate) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let Some(names) = &self.0 else { return true };
         let of_headers = headers.get_all(header::HOST).iter().map(|value| value.to_str().ok());
-        let mut asked = uri.authority().map(|authority| Some(authority.as_str())).into_iter().chain(of_headers);
-        asked.all(|host| host.is_some_and(|host| knows(names, host)))
+        let mut hosts = uri.authority().map(|authority| Some(authority.as_str())).into_iter().chain(of_headers);
+        hosts.all(|host| host.is_some_and(|host| knows(names, host)))
     }
 }
 

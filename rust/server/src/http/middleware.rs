@@ -116,7 +116,7 @@ impl Middleware {
             return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
         }
         let headers = request.headers();
-        let timeout = timeout(headers)?.map_or(self.timeout, |asked| asked.min(self.timeout));
+        let timeout = timeout(headers)?.map_or(self.timeout, |body| body.min(self.timeout));
         Ok(RequestLimits { deadline: began + timeout, priority: priority(headers)? })
     }
 }

@@ -86,7 +86,7 @@ impl Exporter {
         let client = http_client::blocking_builder()
             .timeout(EXPORT_TIMEOUT)
             .build()
-            .map_err(|error| http_client::unfit(&error))?;
+            .map_err(|error| http_client::cannot_be_built(&error))?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(client)

@@ -37,7 +37,7 @@ pub(crate) struct RequestTimes {
 
 impl Reply {
     pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
-        let body = serde_json::to_vec(value).map_err(|error| body::unfit(&error))?;
+        let body = serde_json::to_vec(value).map_err(|error| body::not_json(&error))?;
         Ok(Self::new("application/json", body.into(), work))
     }
 

@@ -33,7 +33,7 @@ fn choose_cryptography() {
 }
 
 /// The error of a client that cannot be built, for example because the system has no trusted certificates.
-pub(crate) fn unfit(error: &reqwest::Error) -> Error {
+pub(crate) fn cannot_be_built(error: &reqwest::Error) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("cannot make an HTTP client: {}", with_causes(error)))
 }
 

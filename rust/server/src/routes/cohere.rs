@@ -179,20 +179,20 @@ struct InputTokens {
 }
 
 fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failure> {
-    let asked: CohereEmbedRequest = input.parse()?;
-    check_model(&asked.model, app)?;
-    check_dimensions(asked.output_dimension, app.engine.spec().dimension)?;
-    if asked.images.is_some() {
+    let request: CohereEmbedRequest = input.parse()?;
+    check_model(&request.model, app)?;
+    check_dimensions(request.output_dimension, app.engine.spec().dimension)?;
+    if request.images.is_some() {
         return refused("images", "images are not supported; send texts");
     }
-    if asked.embedding_types.as_ref().is_some_and(Vec::is_empty) {
+    if request.embedding_types.as_ref().is_some_and(Vec::is_empty) {
         return refused("embedding_types", "the list of types is empty; name one, or leave it out for float");
     }
-    let role = match asked.input_type.as_deref() {
+    let role = match request.input_type.as_deref() {
         None => Role::Passage,
         Some(name) => purpose(name)?.role("input_type", app)?,
     };
-    let (texts, field) = match (asked.texts, asked.inputs) {
+    let (texts, field) = match (request.texts, request.inputs) {
         (Some(texts), None) => (texts, "texts"),
         (None, Some(inputs)) => {
             (inputs.into_iter().map(|Object(input)| TextPart::join(input.content)).collect(), "inputs")
@@ -203,14 +203,14 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
     };
     check_count(texts.len(), field, app.settings.max_inputs)?;
     check_lengths(texts.iter().map(String::as_str), field, app.settings.max_document_bytes)?;
-    let direction = if asked.truncate == Truncate::Start { Direction::Left } else { Direction::Right };
-    let mut truncation = Truncation::new(app, true, direction).to(asked.max_tokens, "max_tokens", app)?;
-    truncation.is_allowed = asked.truncate != Truncate::None;
+    let direction = if request.truncate == Truncate::Start { Direction::Left } else { Direction::Right };
+    let mut truncation = Truncation::new(app, true, direction).to(request.max_tokens, "max_tokens", app)?;
+    truncation.is_allowed = request.truncate != Truncate::None;
     let items: Vec<Item> = texts.into_iter().map(Item::Text).collect();
     let inputs = FieldInputs { field, items, role, truncation };
     let vectors = VectorStream::of_field(app, &inputs, input.end())?.whole()?;
     let work = vectors.work;
-    let (response_type, embeddings) = match asked.embedding_types {
+    let (response_type, embeddings) = match request.embedding_types {
         None if version == "1" => ("embeddings_floats", TypedEmbeddings::Floats(vectors.rows().collect())),
         types => {
             let types = types.unwrap_or_else(|| vec![EmbeddingType::Float]);

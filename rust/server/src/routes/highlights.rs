@@ -101,9 +101,9 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
         return uploaded(&app, request).await;
     }
     admit_and_run(&app, request, |app, input| {
-        let mut asked: HighlightsRequest = input.parse()?;
-        let documents = asked.take_documents()?.read(app)?;
-        respond(app, input, asked, documents)
+        let mut body: HighlightsRequest = input.parse()?;
+        let documents = body.take_documents()?.read(app)?;
+        respond(app, input, body, documents)
     })
     .await
 }
@@ -113,11 +113,11 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     check_origin(request.headers(), &app.settings.cors_origin)?;
     let mut admitted = Admitted::admit(app, request).await?;
     let deadline = admitted.limits.deadline.into();
-    let (asked, names, parsings) = admitted
+    let (form_request, names, parsings) = admitted
         .with_permit(|app, input| {
             let UploadForm { request, files, password } = UploadForm::read(&input.headers, input.body.clone())?;
-            let asked: HighlightsRequest = input.parse_part(&request)?;
-            if asked.documents.is_some() {
+            let fields: HighlightsRequest = input.parse_part(&request)?;
+            if fields.documents.is_some() {
                 let message = "the documents of a form are its files; leave documents out of the request";
                 return refused("documents", message);
             }
@@ -135,7 +135,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
         let pages: Vec<RequestPage> = pages.collect();
         check_lengths(pages.iter().map(|page| page.text.as_ref()), "file", app.settings.max_document_bytes)?;
-        let mut reply = respond(app, input, input.parse_part(&asked)?, pages)?;
+        let mut reply = respond(app, input, input.parse_part(&form_request)?, pages)?;
         reply.headers.extend(input.ignored_header());
         Ok(reply)
     });
@@ -143,16 +143,22 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     Ok(admitted.respond(reply))
 }
 
-fn respond(app: &App, input: &Input, asked: HighlightsRequest, documents: Vec<RequestPage>) -> Result<Reply, Failure> {
+fn respond(
+    app: &App,
+    input: &Input,
+    request: HighlightsRequest,
+    documents: Vec<RequestPage>,
+) -> Result<Reply, Failure> {
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
-    let wanted = VectorFormat::read(asked.return_vectors, asked.encoding_format, asked.embedding_dtype, kind == FORM)?;
-    let asked = asked.prepare(documents, app.settings.max_queries)?;
-    let (texts, options) = (&asked.texts, &asked.options);
+    let wanted =
+        VectorFormat::read(request.return_vectors, request.encoding_format, request.embedding_dtype, kind == FORM)?;
+    let request = request.prepare(documents, app.settings.max_queries)?;
+    let (texts, options) = (&request.texts, &request.options);
     let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
-    let answers = app.engine.wait(&call, app.engine.highlights(texts, &asked.question, &call))?;
-    let mut frame = Frame::new(&asked, &answers);
+    let answers = app.engine.wait(&call, app.engine.highlights(texts, &request.question, &call))?;
+    let mut frame = Frame::new(&request, &answers);
     let mut work = answers.work;
     let queries: Vec<&str> = texts.queries.iter().map(AsRef::as_ref).collect();
     let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;

@@ -59,10 +59,10 @@ pub(super) fn normalize(embd_normalize: Option<i64>) -> Result<Option<bool>, Fai
 
 /// There is a list around each vector, because llama.cpp can be started without pooling.
 fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: EmbeddingRequest = input.parse()?;
-    check_model(&asked.model, app)?;
-    let normalize = normalize(asked.embd_normalize)?.or(Some(true));
-    let items = asked.content.read("content", app, true)?;
+    let request: EmbeddingRequest = input.parse()?;
+    check_model(&request.model, app)?;
+    let normalize = normalize(request.embd_normalize)?.or(Some(true));
+    let items = request.content.read("content", app, true)?;
     let truncation = Truncation::new(app, false, Direction::Right);
     let inputs = FieldInputs { field: "content", items, role: Role::Passage, truncation };
     let encoding = VectorStream::of_field(app, &inputs, input.end())?;

@@ -263,7 +263,7 @@ impl ServerHandler for Tools {
 
 /// A tool's result as the SDK takes it.
 fn result(result: &impl serde::Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(result).map_err(|error| crate::http::body::unfit(&error).into())
+    serde_json::to_value(result).map_err(|error| crate::http::body::not_json(&error).into())
 }
 
 fn check_query(query: &str) -> Result<(), Failure> {

@@ -332,7 +332,7 @@ impl ListShape {
             model: &app.settings.model_name,
             usage: EmbeddingsUsage::of(&work),
         };
-        let rest = serde_json::to_vec(&footer).map_err(|error| body::unfit(&error))?;
+        let rest = serde_json::to_vec(&footer).map_err(|error| body::not_json(&error))?;
         json.push(b',');
         json.extend_from_slice(&rest[1..]);
         Ok(Reply::new("application/json", json.into(), work))
@@ -348,9 +348,9 @@ fn write_base64(json: &mut Vec<u8>, bytes: &[u8]) {
 impl EmbeddingsRequest {
     /// Checks a request and tokenizes its texts. `truncates` is what happens to long texts by default.
     pub(super) fn parse(app: &App, input: &Input, truncates: bool) -> Result<PooledEmbeddings, Failure> {
-        let read = |asked: Self| {
-            let asked = asked.check(app, input, truncates, app.engine.spec().dimension)?;
-            let CheckedRequest { inputs, end, normalize, format, numbers } = asked;
+        let read = |request: Self| {
+            let request = request.check(app, input, truncates, app.engine.spec().dimension)?;
+            let CheckedRequest { inputs, end, normalize, format, numbers } = request;
             let encoding = VectorStream::of_field(app, &inputs, end)?;
             Ok(PooledEmbeddings { encoding: encoding.normalized(normalize), format, numbers })
         };
@@ -359,10 +359,10 @@ impl EmbeddingsRequest {
 
     /// Checks a request for the vectors of tokens, which have this width, and encodes them.
     pub(super) fn token_vectors(app: &App, input: &Input, width: usize) -> Result<TokenEmbeddings, Failure> {
-        let read = |asked: Self| {
+        let read = |request: Self| {
             // It is the task.
-            let asked = Self { input_type: None, ..asked }.check(app, input, false, width)?;
-            let CheckedRequest { inputs, end, normalize, format, numbers } = asked;
+            let request = Self { input_type: None, ..request }.check(app, input, false, width)?;
+            let CheckedRequest { inputs, end, normalize, format, numbers } = request;
             if !matches!(format, EncodingFormat::Float | EncodingFormat::Base64) {
                 let message = "it must be float or base64; bytes alone do not show where the tokens of a text end";
                 return refused("encoding_format", message);
@@ -493,11 +493,11 @@ pub(super) fn check_json_dtype(dtype: EmbeddingDtype) -> Result<(), Failure> {
 }
 
 /// Shorter vectors need a model that was trained for them, and model files do not say which were.
-pub(super) fn check_dimensions(asked: Option<usize>, own: usize) -> Result<(), Failure> {
-    match asked {
-        Some(asked) if asked != own => refused(
+pub(super) fn check_dimensions(request: Option<usize>, own: usize) -> Result<(), Failure> {
+    match request {
+        Some(request) if request != own => refused(
             "dimensions",
-            format!("this model's vectors have {own} dimensions and cannot be cut to {asked}; leave it out"),
+            format!("this model's vectors have {own} dimensions and cannot be cut to {request}; leave it out"),
         ),
         _ => Ok(()),
     }

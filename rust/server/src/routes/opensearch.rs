@@ -99,16 +99,16 @@ struct Utf16Span {
 }
 
 fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: SemanticHighlighterRequest = input.parse()?;
-    let options: Options = body::read_options(asked.options)?;
-    let listed = inputs(asked.inputs)?;
+    let fields: SemanticHighlighterRequest = input.parse()?;
+    let options: Options = body::read_options(fields.options)?;
+    let listed = inputs(fields.inputs)?;
     let is_list = !listed.is_empty();
     let pairs = if is_list {
         listed
     } else {
         vec![QuestionAndContext {
-            question: asked.question.unwrap_or_default(),
-            context: asked.context.unwrap_or_default(),
+            question: fields.question.unwrap_or_default(),
+            context: fields.context.unwrap_or_default(),
         }]
     };
     let field = if is_list { "inputs" } else { "context" };

@@ -76,25 +76,25 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
     check_origin(request.headers(), &app.settings.cors_origin)?;
     let mut admitted = Admitted::admit(&app, request).await?;
     let deadline = admitted.limits.deadline.into();
-    let (asked, parsing) = admitted
+    let (fields, parsing) = admitted
         .with_permit(|app, input| {
             let UploadForm { request, files, password } = UploadForm::read(&input.headers, input.body.clone())?;
-            let asked: RenderRequest = input.parse_part(&request)?;
-            if asked.page == 0 {
+            let fields: RenderRequest = input.parse_part(&request)?;
+            if fields.page == 0 {
                 return refused("page", "pages count from 1");
             }
-            if !(LEAST_WIDTH..=MOST_WIDTH).contains(&asked.width) {
-                let message = format!("it must be from {LEAST_WIDTH} to {MOST_WIDTH} pixels, not {}", asked.width);
+            if !(LEAST_WIDTH..=MOST_WIDTH).contains(&fields.width) {
+                let message = format!("it must be from {LEAST_WIDTH} to {MOST_WIDTH} pixels, not {}", fields.width);
                 return refused("width", message);
             }
             let [file] = <[_; 1]>::try_from(files).map_err(|files| {
                 let message = format!("there are {} files; a request renders a page of one", files.len());
                 Failure::of_field(Cause::Unprocessable, "file", message)
             })?;
-            Ok((asked, app.parser.prepare(0, file, password.as_deref())?))
+            Ok((fields, app.parser.prepare(0, file, password.as_deref())?))
         })
         .await?;
-    let page = app.parser.render(parsing, asked.page, asked.width, deadline).await?;
+    let page = app.parser.render(parsing, fields.page, fields.width, deadline).await?;
     let area = page.area.map(|place| place.to_string()).join(",");
     let area = HeaderValue::from_str(&area).unwrap_or(HeaderValue::from_static(""));
     let headers = vec![(AREA, area), (ROTATION, page.rotation.into())];

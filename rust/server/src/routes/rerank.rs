@@ -264,10 +264,10 @@ struct TeiFields {
 }
 
 fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
-    let asked: RerankRequest = input.parse()?;
-    check_model(&asked.model, app)?;
-    let (candidates, is_tei) = match (asked.documents, asked.texts) {
-        (Some(documents), None) => (documents.read(app, asked.rank_fields.as_deref())?, false),
+    let request: RerankRequest = input.parse()?;
+    check_model(&request.model, app)?;
+    let (candidates, is_tei) = match (request.documents, request.texts) {
+        (Some(documents), None) => (documents.read(app, request.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
             check_lengths(texts.iter().map(String::as_str), "texts", app.settings.max_document_bytes)?;
@@ -275,17 +275,17 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         }
         _ => return refused("documents", "pass documents or texts, not both"),
     };
-    if asked.query.trim().is_empty() {
+    if request.query.trim().is_empty() {
         return refused("query", "the query is empty; it needs at least one character that is not white space");
     }
-    if asked.raw_scores == Some(true) {
+    if request.raw_scores == Some(true) {
         return refused("raw_scores", "a score is a cosine, which has no other form; leave it out");
     }
-    if asked.use_activation == Some(false) {
+    if request.use_activation == Some(false) {
         return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
     }
-    let direction = asked.truncation_direction.unwrap_or_default();
-    let total = match asked.max_tokens_per_doc {
+    let direction = request.truncation_direction.unwrap_or_default();
+    let total = match request.max_tokens_per_doc {
         None | Some(-1) => usize::MAX,
         Some(tokens) => match usize::try_from(tokens) {
             Ok(tokens) if tokens > 0 => tokens,
@@ -296,29 +296,29 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         },
     };
     let query = Query {
-        text: asked.query,
+        text: request.query,
         truncation: Truncation::new(
             app,
-            asked.truncate.unwrap_or(is_tei || asked.max_tokens_per_doc.is_some()),
+            request.truncate.unwrap_or(is_tei || request.max_tokens_per_doc.is_some()),
             direction,
         ),
     };
-    if asked.max_chunks_per_doc == Some(0) {
+    if request.max_chunks_per_doc == Some(0) {
         return refused("max_chunks_per_doc", "it must be at least 1");
     }
-    let limits = DocumentLimits { tokens: total, windows: asked.max_chunks_per_doc.unwrap_or(usize::MAX) };
+    let limits = DocumentLimits { tokens: total, windows: request.max_chunks_per_doc.unwrap_or(usize::MAX) };
     let texts: Vec<&str> = candidates.iter().map(|candidate| candidate.text.as_str()).collect();
     let (mut ranks, work, tokenization) = ranks(app, &query, &texts, limits, input)?;
     // vLLM's clients send 0 for all; infinity and Cohere refuse it, but requests of the three are alike.
-    ranks.truncate(asked.top_n.filter(|most| *most > 0).unwrap_or(usize::MAX));
+    ranks.truncate(request.top_n.filter(|most| *most > 0).unwrap_or(usize::MAX));
     if is_tei {
-        let text = |index: usize| asked.return_text.then(|| texts[index]);
+        let text = |index: usize| request.return_text.then(|| texts[index]);
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         let compute =
             Compute::of(&app.engine, std::iter::once(query.text.as_str()).chain(texts.iter().copied()), tokenization);
         return Ok(Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work)?.computed(compute));
     }
-    let returns_documents = asked.return_documents.unwrap_or(returns_documents);
+    let returns_documents = request.return_documents.unwrap_or(returns_documents);
     let document =
         |index: usize| returns_documents.then(|| RankedText { text: texts[index], fields: &candidates[index].fields });
     let rank = |Rank { index, score }: &Rank| RankedDocument {
@@ -416,20 +416,20 @@ fn ranks(
     let items = vec![Item::Text(query.text.clone())];
     let inputs = FieldInputs { field: "query", items, role: Role::Query, truncation: query.truncation };
     let began = Instant::now();
-    let asked = VectorStream::of_field(app, &inputs, input.end())?;
+    let request = VectorStream::of_field(app, &inputs, input.end())?;
     let window = WINDOW_TOKENS.min(app.engine.max_tokens());
     let mut documents = app.engine.window_rows(texts, Role::Passage, window, limits.tokens, &input.call(None))?;
     let tokenization = began.elapsed();
-    let asked = asked.whole()?;
+    let request = request.whole()?;
     for windows in &mut documents {
         windows.truncate(limits.windows);
     }
     let counts: Vec<usize> = documents.iter().map(Vec::len).collect();
     let rows = documents.into_iter().flatten().map(|ids| Row { length: ids.len(), ids }).collect();
     let rows = app.engine.embed_rows(rows, &input.call(None))?;
-    let mut work = Work { windows: rows.rows(), encoded: rows.rows(), tokens: rows.tokens(), ..asked.work };
-    work.tokens += asked.work.tokens;
-    let scores = cosines(&asked.values, &rows.collect(&input.call(None))?);
+    let mut work = Work { windows: rows.rows(), encoded: rows.rows(), tokens: rows.tokens(), ..request.work };
+    work.tokens += request.work.tokens;
+    let scores = cosines(&request.values, &rows.collect(&input.call(None))?);
     let mut first = 0;
     let best = |(index, count): (usize, &usize)| {
         let windows = &scores[first..first + count];

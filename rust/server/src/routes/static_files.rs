@@ -95,7 +95,7 @@ async fn document(State(app): State<Arc<App>>) -> impl IntoResponse {
 }
 
 impl File {
-    fn respond(&self, asked: &HeaderMap, tag: &HeaderValue) -> Response {
+    fn respond(&self, request_headers: &HeaderMap, tag: &HeaderValue) -> Response {
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(self.policy)),
@@ -106,7 +106,7 @@ impl File {
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
             (header::ETAG, tag.clone()),
         ];
-        if is_known(asked, tag) {
+        if is_known(request_headers, tag) {
             return (StatusCode::NOT_MODIFIED, headers).into_response();
         }
         let mut response = (headers, self.content).into_response();
@@ -126,8 +126,8 @@ fn tag(content: &[u8]) -> HeaderValue {
 }
 
 /// Whether the client has this version.
-fn is_known(asked: &HeaderMap, tag: &HeaderValue) -> bool {
-    let tags = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+fn is_known(request_headers: &HeaderMap, tag: &HeaderValue) -> bool {
+    let tags = request_headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = tags.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
     tags.any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
 }

@@ -237,19 +237,19 @@ fn any(app: &App, input: &Input) -> Result<Reply, Failure> {
 }
 
 pub(super) fn embed(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: EmbedRequest = input.parse()?;
-    check_dimensions(asked.dimensions, app.engine.spec().dimension)?;
-    let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
+    let request: EmbedRequest = input.parse()?;
+    check_dimensions(request.dimensions, app.engine.spec().dimension)?;
+    let role = request.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
     let wants_bytes = negotiation::preferred(&input.headers, &["application/json", OCTETS]) == OCTETS;
-    let dtype = asked.embedding_dtype.unwrap_or_default();
-    check_int8(asked.normalize, dtype)?;
+    let dtype = request.embedding_dtype.unwrap_or_default();
+    check_int8(request.normalize, dtype)?;
     if !wants_bytes {
         check_json_dtype(dtype)?;
     }
-    let mut truncation = Truncation::new(app, asked.truncate.unwrap_or(true), asked.truncation_direction);
-    truncation.options.adds_special_tokens = asked.add_special_tokens;
-    let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
-    let normalize = asked.normalize.or((!asked.as_model_says).then_some(true));
+    let mut truncation = Truncation::new(app, request.truncate.unwrap_or(true), request.truncation_direction);
+    truncation.options.adds_special_tokens = request.add_special_tokens;
+    let items = request.inputs.read("inputs", app, request.add_special_tokens)?;
+    let normalize = request.normalize.or((!request.as_model_says).then_some(true));
     let began = Instant::now();
     let inputs = FieldInputs { field: "inputs", items, role, truncation };
     let encoding = VectorStream::of_field(app, &inputs, input.end())?.normalized(normalize);
@@ -264,11 +264,11 @@ pub(super) fn embed(app: &App, input: &Input) -> Result<Reply, Failure> {
 }
 
 fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: EmbedAllRequest = input.parse()?;
-    let role = asked.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
-    let mut truncation = Truncation::new(app, asked.truncate.unwrap_or(true), asked.truncation_direction);
-    truncation.options.adds_special_tokens = asked.add_special_tokens;
-    let items = asked.inputs.read("inputs", app, asked.add_special_tokens)?;
+    let request: EmbedAllRequest = input.parse()?;
+    let role = request.prompt_name.map_or(Ok(Role::Passage), |purpose| purpose.role("prompt_name", app))?;
+    let mut truncation = Truncation::new(app, request.truncate.unwrap_or(true), request.truncation_direction);
+    truncation.options.adds_special_tokens = request.add_special_tokens;
+    let items = request.inputs.read("inputs", app, request.add_special_tokens)?;
     let Some(width) = app.engine.token_width() else {
         let message =
             "this server's encoder has one vector for each text, and none for its tokens; POST /embed returns it";

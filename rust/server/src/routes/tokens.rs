@@ -205,21 +205,21 @@ struct TokensMeta {
 const META: TokensMeta = TokensMeta { api_version: ApiVersion { version: "1" } };
 
 fn tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: TokenizeRequest = input.parse()?;
-    check_model(&asked.model, app)?;
-    let adds_special_tokens = asked.add_special_tokens.unwrap_or(asked.content.is_none());
-    match (asked.inputs, asked.prompt, asked.content) {
+    let request: TokenizeRequest = input.parse()?;
+    check_model(&request.model, app)?;
+    let adds_special_tokens = request.add_special_tokens.unwrap_or(request.content.is_none());
+    match (request.inputs, request.prompt, request.content) {
         (Some(inputs), None, None) => tokens_of_inputs(app, inputs, adds_special_tokens),
         (None, Some(prompt), None) => {
             let listed = list(app, &prompt, "prompt", adds_special_tokens)?;
             let (count, max_model_len) = (listed.len(), app.engine.max_tokens());
             let (tokens, texts): (Vec<i32>, Vec<String>) = listed.into_iter().unzip();
-            let token_strs = asked.return_token_strs.then_some(texts);
+            let token_strs = request.return_token_strs.then_some(texts);
             Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default())
         }
         (None, None, Some(content)) => {
             let token = |(id, piece)| {
-                if asked.with_pieces { ContentToken::Piece { id, piece } } else { ContentToken::Id(id) }
+                if request.with_pieces { ContentToken::Piece { id, piece } } else { ContentToken::Id(id) }
             };
             let tokens = list(app, &content, "content", adds_special_tokens)?.into_iter().map(token).collect();
             Reply::json(&TokenizedContent { tokens }, Work::default())

@@ -348,14 +348,14 @@ impl FieldInputs {
 }
 
 /// Whether a request names the served model, by one of its names; `None` names no other.
-pub(crate) fn check_model(ModelName(asked): &ModelName, app: &App) -> Result<(), Failure> {
+pub(crate) fn check_model(ModelName(request): &ModelName, app: &App) -> Result<(), Failure> {
     let names = &app.settings.served_model_name;
     let is_served =
-        |asked: &str| asked == app.settings.model_name || names.iter().any(|name| name == asked || name == "*");
-    match asked.as_deref() {
-        Some(asked) if !asked.is_empty() && !is_served(asked) => {
+        |request: &str| request == app.settings.model_name || names.iter().any(|name| name == request || name == "*");
+    match request.as_deref() {
+        Some(request) if !request.is_empty() && !is_served(request) => {
             let message = format!(
-                "the model {asked:?} does not exist here, only {:?}; --served-model-name gives it more names",
+                "the model {request:?} does not exist here, only {:?}; --served-model-name gives it more names",
                 app.settings.model_name
             );
             Err(Failure::of_field(Cause::Core(ErrorKind::NotFound), "model", message))

@@ -154,16 +154,16 @@ pub(crate) fn token_pooling_schema(generator: &mut SchemaGenerator) -> Schema {
 }
 
 fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
-    let asked: ScoreRequest = input.parse()?;
-    check_model(&asked.model, app)?;
-    let (Some(queries), Some(documents)) = (asked.queries, asked.documents) else {
+    let request: ScoreRequest = input.parse()?;
+    check_model(&request.model, app)?;
+    let (Some(queries), Some(documents)) = (request.queries, request.documents) else {
         return refused("queries", "pass queries and documents, or text_1 and text_2");
     };
-    if asked.use_activation == Some(false) {
+    if request.use_activation == Some(false) {
         return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
     }
-    let truncation = Truncation::new(app, false, asked.truncation_side.unwrap_or_default())
-        .to(asked.truncate_prompt_tokens, "truncate_prompt_tokens", app)?;
+    let truncation = Truncation::new(app, false, request.truncation_side.unwrap_or_default())
+        .to(request.truncate_prompt_tokens, "truncate_prompt_tokens", app)?;
     let items = |texts: Vec<String>| texts.into_iter().map(Item::Text).collect::<Vec<_>>();
     let (queries, documents) = (items(queries.read("queries", app)?), items(documents.read("documents", app)?));
     if queries.len() != documents.len() && queries.len() != 1 {
@@ -176,14 +176,14 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
         let inputs = FieldInputs { field, items, role, truncation };
         VectorStream::of_field(app, &inputs, input.end()).and_then(VectorStream::whole)
     };
-    let asked = encode(queries, "queries", Role::Query)?;
+    let request = encode(queries, "queries", Role::Query)?;
     let answers = encode(documents, "documents", Role::Passage)?;
     let all: Vec<f32> = if is_one_query {
-        cosines(&asked.values, &answers.values)
+        cosines(&request.values, &answers.values)
     } else {
-        asked.rows().zip(answers.rows()).flat_map(|(query, document)| cosines(query, document)).collect()
+        request.rows().zip(answers.rows()).flat_map(|(query, document)| cosines(query, document)).collect()
     };
-    let mut work = asked.work;
+    let mut work = request.work;
     work += answers.work;
     let data = all.into_iter().enumerate().map(|(index, score)| Score { index, object: "score", score }).collect();
     let answer = Scores {

@@ -97,7 +97,7 @@ impl Backend {
             client: client
                 .timeout(Duration::try_from_secs_f64(*timeout).unwrap_or(TIMEOUT))
                 .build()
-                .map_err(|error| http_client::unfit(&error))?,
+                .map_err(|error| http_client::cannot_be_built(&error))?,
             address: Url::parse(&format!("{}/mcp", address.trim_end_matches('/')))
                 .map_err(|error| invalid(format!("server: {url}: {error}")))?,
             key: key.transpose().map_err(|_| invalid("the key is invalid in a header".to_owned()))?,

@@ -87,13 +87,13 @@ pub(super) async fn contents(State(app): State<Arc<App>>, request: Request) -> R
 
 impl Plan {
     fn read(app: &App, input: &Input) -> Result<Self, Failure> {
-        let asked: ContentsRequest = input.parse()?;
-        if asked.options.get("contents").is_some_and(|contents| !contents.is_null()) {
+        let request: ContentsRequest = input.parse()?;
+        if request.options.get("contents").is_some_and(|contents| !contents.is_null()) {
             return refused("contents", "only /search has options under contents; /contents has them next to urls");
         }
-        let wanted = ContentsOptions::read(asked.options, "")?;
+        let wanted = ContentsOptions::read(request.options, "")?;
         let sent: Vec<Arc<SentDocument>> =
-            asked.documents.unwrap_or_default().into_iter().map(|Object(document)| Arc::new(document)).collect();
+            request.documents.unwrap_or_default().into_iter().map(|Object(document)| Arc::new(document)).collect();
         if !sent.is_empty() {
             check_count(sent.len(), "documents", app.settings.max_documents)?;
         }
@@ -105,7 +105,7 @@ impl Plan {
         if sent.iter().any(|document| document.name().is_none_or(|name| name.trim().is_empty())) {
             return refused("documents", "a document needs an id or a url");
         }
-        let (names, of_urls) = match (asked.ids, asked.urls) {
+        let (names, of_urls) = match (request.ids, request.urls) {
             (Some(_), Some(_)) => return refused("ids", "pass ids or urls, not both"),
             (Some(ids), None) => (ids, false),
             (None, Some(urls)) => (urls, true),
@@ -133,9 +133,9 @@ impl Plan {
         }
         let pages: Vec<ExaPage> = named.iter().filter_map(NamedPage::page).collect();
         let (mut found, work) = match wanted.highlights() {
-            Some(asked) => {
-                let (found, work) = passages::find(app, input, &pages, &asked, None)?;
-                if asked.query.is_some() && passages::are_unanswered(&found) {
+            Some(request) => {
+                let (found, work) = passages::find(app, input, &pages, &request, None)?;
+                if request.query.is_some() && passages::are_unanswered(&found) {
                     warnings.push(Warning::unanswered(""));
                 }
                 (found.into_iter().map(Some).collect(), work)

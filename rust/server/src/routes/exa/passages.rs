@@ -78,13 +78,13 @@ pub(super) fn find(
     app: &App,
     input: &Input,
     pages: &[ExaPage],
-    asked: &HighlightOptions,
+    body: &HighlightOptions,
     query: Option<&str>,
 ) -> Result<(Vec<Passages>, Work), Failure> {
     if pages.is_empty() {
         return Ok((Vec::new(), Work::default()));
     }
-    let query = asked.query.as_deref().or(query);
+    let query = body.query.as_deref().or(query);
     let own: Vec<Cow<str>> = if query.is_some() { Vec::new() } else { pages.iter().map(ExaPage::own_query).collect() };
     let (queries, pairing): (Vec<&str>, Pairing) = match query {
         Some(query) => (vec![query], Pairing::All),
@@ -97,7 +97,7 @@ pub(super) fn find(
         titles: pages.iter().map(|page| page.title).collect(),
         pairing,
     };
-    let (options, call) = (asked.options(pages.len(), query.is_some()), input.call(None));
+    let (options, call) = (body.options(pages.len(), query.is_some()), input.call(None));
     let answers = app.engine.wait(&call, app.engine.highlights(&request, &Question::new(&options)?, &call))?;
     let rows = Rows::new(&answers, 0..answers.scores.len(), |page| pages[page].source);
     let passages = |answer| {

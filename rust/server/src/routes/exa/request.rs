@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn invalid_field_is_named() {
-        for (asked, field) in [
+        for (request, field) in [
             (json!({"highlights": {"numSentences": 0}}), "contents.highlights.numSentences"),
             (json!({"highlights": {"maxCharacters": -1}}), "contents.highlights.maxCharacters"),
             (json!({"highlights": {"query": " "}}), "contents.highlights.query"),
@@ -288,17 +288,17 @@ mod tests {
             (json!({"context": {"maxCharacters": 0}}), "contents.context.maxCharacters"),
             (json!({"context": "yes"}), "contents.context"),
         ] {
-            assert_eq!(read(asked.clone()).unwrap_err().field.as_deref(), Some(field), "{asked}");
+            assert_eq!(read(request.clone()).unwrap_err().field.as_deref(), Some(field), "{request}");
         }
     }
 
     #[test]
     fn unsupported_field_is_a_warning() {
-        let asked = json!({
+        let request = json!({
             "summary": true, "subpages": 0, "livecrawl": "always", "context": null,
             "highlights": {"verbosity": "low", "stepSize": 1}, "text": {"includeHtmlTags": true},
         });
-        let warnings = read(asked).unwrap().warnings("contents.");
+        let warnings = read(request).unwrap().warnings("contents.");
         let paths: Vec<&str> = warnings.iter().map(|warning| warning.path.as_str()).collect();
         assert_eq!(paths, ["contents.summary", "contents.highlights.stepSize", "contents.text.includeHtmlTags"]);
     }

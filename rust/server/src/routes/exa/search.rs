@@ -47,8 +47,8 @@ fn respond(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
     let mut warned = warnings(&search.rest, "", &QUIET);
     warned.extend(search.wanted.warnings(PLACE));
     let mut found: Vec<Option<Passages>> = Vec::new();
-    if let Some(asked) = search.wanted.highlights() {
-        let (passages, more) = passages::find(app, input, &pages, &asked, Some(&search.query))?;
+    if let Some(request) = search.wanted.highlights() {
+        let (passages, more) = passages::find(app, input, &pages, &request, Some(&search.query))?;
         if passages::are_unanswered(&passages) {
             warned.push(Warning::unanswered(PLACE));
         }

@@ -53,10 +53,10 @@ impl Search {
                 return refused(name, "it belongs under contents");
             }
         }
-        let asked = num_results.unwrap_or(DEFAULT_RESULTS);
-        let num_results = usize::try_from(asked).unwrap_or_default();
+        let request = num_results.unwrap_or(DEFAULT_RESULTS);
+        let num_results = usize::try_from(request).unwrap_or_default();
         if !(1..=MOST_RESULTS).contains(&num_results) {
-            return refused("numResults", format!("it must be from 1 to {MOST_RESULTS}, not {asked}"));
+            return refused("numResults", format!("it must be from 1 to {MOST_RESULTS}, not {request}"));
         }
         let wanted = ContentsOptions::read(contents.unwrap_or_default(), PLACE)?;
         Ok(Self { query, num_results, wanted, rest })

@@ -43,9 +43,9 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
         counts.push(of_page.len());
         passages.extend(of_page);
     }
-    let asked = VectorStream::of(app, &[query], Role::Query, input.end())?.whole()?;
+    let request = VectorStream::of(app, &[query], Role::Query, input.end())?.whole()?;
     let vectors = VectorStream::of(app, &passages, Role::Passage, input.end())?.whole()?;
-    let mut scores = cosines(&asked.values, &vectors.values).into_iter();
+    let mut scores = cosines(&request.values, &vectors.values).into_iter();
     let mut found: Vec<Found> = documents
         .into_iter()
         .zip(counts)
@@ -53,7 +53,7 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
         .collect();
     found.sort_by(|a, b| b.score.total_cmp(&a.score));
     found.truncate(most);
-    let mut work = asked.work;
+    let mut work = request.work;
     work += vectors.work;
     Ok((found, work))
 }
@@ -62,13 +62,13 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
 fn best_passages<'text>(text: &'text str, query: &str) -> Result<Vec<&'text str>, Failure> {
     let sentences = parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false)?)?;
     let language = guess_language(text);
-    let (terms, asked) = (PageTerms::new(text, &sentences, language), query_terms(query, language));
+    let (terms, request) = (PageTerms::new(text, &sentences, language), query_terms(query, language));
     let last = sentences.len().saturating_sub(SENTENCES);
     let windows: Vec<Range<usize>> = (0..=last)
         .map(|start| start..(start + SENTENCES).min(sentences.len()))
         .filter(|window| !window.is_empty())
         .collect();
-    let scores = terms.find(&asked).bm25(&windows);
+    let scores = terms.find(&request).bm25(&windows);
     let mut order: Vec<usize> = (0..windows.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     let mut chosen: Vec<usize> = Vec::new();

@@ -50,9 +50,9 @@ impl Forwarded {
     fn read(input: &Input) -> Result<Self, Failure> {
         let search = Search::read(input)?;
         let highlights = search.wanted.highlights();
-        let mut asked: Map<String, Value> = input.parse()?;
+        let mut request: Map<String, Value> = input.parse()?;
         if highlights.is_some()
-            && let Some(Value::Object(contents)) = asked.get_mut("contents")
+            && let Some(Value::Object(contents)) = request.get_mut("contents")
         {
             contents.remove("highlights");
             // It would have the whole texts.
@@ -66,12 +66,12 @@ impl Forwarded {
                 }
             }
         }
-        let body = serde_json::to_vec(&asked).map_err(|error| body::unfit(&error))?;
+        let body = serde_json::to_vec(&request).map_err(|error| body::not_json(&error))?;
         Ok(Self { search, highlights, body })
     }
 
     fn respond(&self, app: &App, input: &Input, answered: &Answered) -> Result<Reply, Failure> {
-        let Some(asked) = self.highlights.as_ref().filter(|_| answered.status.is_success()) else {
+        let Some(request) = self.highlights.as_ref().filter(|_| answered.status.is_success()) else {
             return Ok(Reply {
                 status: answered.status,
                 body: answered.body.clone().into(),
@@ -82,9 +82,9 @@ impl Forwarded {
         let mut answer: Map<String, Value> = serde_json::from_slice(&answered.body).map_err(|_| strange())?;
         let Some(Value::Array(results)) = answer.get_mut("results") else { return Err(strange()) };
         let pages: Vec<ExaPage> = results.iter().map(page).collect();
-        let (found, work) = passages::find(app, input, &pages, asked, Some(&self.search.query))?;
+        let (found, work) = passages::find(app, input, &pages, request, Some(&self.search.query))?;
         drop(pages);
-        let mut warnings = asked.warnings(PLACE);
+        let mut warnings = request.warnings(PLACE);
         if passages::are_unanswered(&found) {
             warnings.push(Warning::unanswered(PLACE));
         }

@@ -51,15 +51,15 @@ impl HighlightsBody {
     }
 
     fn prepare(body: &[u8], limits: BodyLimits) -> Result<Self, Failure> {
-        let mut asked: HighlightsRequest = body::parse_json(body, |_| ())?;
-        if asked.return_vectors {
+        let mut fields: HighlightsRequest = body::parse_json(body, |_| ())?;
+        if fields.return_vectors {
             return refused(
                 "return_vectors",
                 "vectors of passages are not available; /v1/embeddings returns those of texts",
             );
         }
-        let documents = asked.take_documents()?.read_within(limits.max_documents, limits.max_document_bytes, None)?;
-        let request = asked.prepare(documents, limits.max_queries)?;
+        let documents = fields.take_documents()?.read_within(limits.max_documents, limits.max_document_bytes, None)?;
+        let request = fields.prepare(documents, limits.max_queries)?;
         Ok(Self { timeout: request.options.timeout.map(seconds).transpose()?, request })
     }
 
@@ -93,7 +93,7 @@ impl HighlightsBody {
     pub fn response(&self, answers: &Answers, queued: Duration) -> Result<Vec<u8>> {
         let frame = Frame::new(&self.request, answers);
         let response = Highlights { results: frame.pages().collect(), rest: frame.footer(&answers.work, queued) };
-        serde_json::to_vec(&response).map_err(|error| body::unfit(&error))
+        serde_json::to_vec(&response).map_err(|error| body::not_json(&error))
     }
 }
 

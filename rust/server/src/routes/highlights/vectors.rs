@@ -150,7 +150,7 @@ impl BinaryVectors {
     /// queries'.
     pub(super) fn form(self, answer: &impl Serialize, work: Work) -> Result<Reply, Failure> {
         let boundary = format!("pullquote-{}", Uuid::new_v4().simple());
-        let json = serde_json::to_vec(answer).map_err(|error| body::unfit(&error))?;
+        let json = serde_json::to_vec(answer).map_err(|error| body::not_json(&error))?;
         let mut parts: Vec<Bytes> = Vec::new();
         let mut part = |name: &str, content_type: &str, headers: &[(HeaderName, HeaderValue)], content: Bytes| {
             let mut head = format!(

@@ -128,26 +128,26 @@ pub(super) async fn highlights(
     admitted: &mut Admitted<App>,
     arguments: Value,
 ) -> Result<(Value, Work), Failure> {
-    let mut asked: HighlightsArguments = parse_value(arguments)?;
-    let urls = asked.urls.take().unwrap_or_default();
-    check(app, &asked, &urls)?;
+    let mut request: HighlightsArguments = parse_value(arguments)?;
+    let urls = request.urls.take().unwrap_or_default();
+    check(app, &request, &urls)?;
     let mut pages = Vec::new();
     if !urls.is_empty() {
         let find = move |app: &App, _: &Input| urls.into_iter().map(|url| NamedPage::find(app, url, true)).collect();
         pages = admitted.with_permit(find).await?;
         pages = named_pages::fetch(app, admitted, pages).await?;
     }
-    admitted.with_permit(move |app, input| respond(app, input, &asked, pages)).await
+    admitted.with_permit(move |app, input| respond(app, input, &request, pages)).await
 }
 
-fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {
-    check_query(&asked.query)?;
-    for (name, value) in [("max_tokens", asked.max_tokens), ("max_passages", asked.max_passages)] {
+fn check(app: &App, request: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {
+    check_query(&request.query)?;
+    for (name, value) in [("max_tokens", request.max_tokens), ("max_passages", request.max_passages)] {
         if value < 1 {
             return refused(name, format!("it must be a whole number from 1, not {value}"));
         }
     }
-    if asked.files.as_ref().is_some_and(|files| !files.is_empty()) {
+    if request.files.as_ref().is_some_and(|files| !files.is_empty()) {
         let message = "this server reads no files; pass their texts, or let the agent run: pullquote mcp --folder DIR";
         return refused("files", message);
     }
@@ -157,7 +157,7 @@ fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), 
         }
         check_names(urls, "urls")?;
     }
-    let texts = asked.texts.as_deref().unwrap_or_default();
+    let texts = request.texts.as_deref().unwrap_or_default();
     if texts.is_empty() && urls.is_empty() {
         let message = "there is nothing to read: pass texts, or another source of this tool";
         return Err(Failure::new(Cause::Unprocessable, message));
@@ -169,7 +169,7 @@ fn check(app: &App, asked: &HighlightsArguments, urls: &[String]) -> Result<(), 
 fn respond(
     app: &App,
     input: &Input,
-    asked: &HighlightsArguments,
+    body: &HighlightsArguments,
     mut named: Vec<NamedPage>,
 ) -> Result<(Value, Work), Failure> {
     for page in &mut named {
@@ -177,7 +177,7 @@ fn respond(
     }
     let failed: Vec<FailedSource> = named.iter().filter_map(failed_source).collect();
     let pages: Vec<(&NamedPage, ExaPage)> = named.iter().filter_map(|named| Some((named, named.page()?))).collect();
-    let texts = asked.texts.iter().flatten().enumerate().map(|(number, text)| Source {
+    let texts = body.texts.iter().flatten().enumerate().map(|(number, text)| Source {
         name: format!("texts[{number}]").into(),
         title: None,
         text,
@@ -189,15 +189,15 @@ fn respond(
         return Ok((result(&ToolAnswer::unanswered(failed))?, Work::default()));
     }
     let request = Request {
-        queries: vec![asked.query.as_str()],
+        queries: vec![body.query.as_str()],
         pages: sources.iter().map(|source| source.text).collect(),
         formats: sources.iter().map(|source| source.format).collect(),
         titles: sources.iter().map(|source| source.title).collect(),
         pairing: Pairing::All,
     };
     let options = Options {
-        max_total_highlights: Some(asked.max_passages),
-        max_total_tokens: Some(asked.max_tokens),
+        max_total_highlights: Some(body.max_passages),
+        max_total_tokens: Some(body.max_tokens),
         ..Options::default()
     };
     let call = input.call(None);
