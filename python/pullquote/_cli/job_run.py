@@ -86,7 +86,7 @@ def _local_runner(options: argparse.Namespace) -> Runner:
 
 
 def _ray_runner(options: argparse.Namespace) -> Runner:
-    if given := [name for name in ("threads", "device") if getattr(options, name)]:
+    if given := [flag for flag, value in (("threads", options.threads), ("device", options.devices)) if value]:
         message = f"--{given[0]} is for --engine local; an actor has --actor-cpus and --actor-gpus"
         raise InvalidArgumentError(message)
     try:

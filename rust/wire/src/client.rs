@@ -21,7 +21,7 @@ crate::settings! {
         ))]
         url: Vec<String> = Vec::new(),
         /// The server's key, sent as `Authorization: Bearer`.
-        #[schemars(extend("x-metavar" = "KEY", "x-env" = "PULLQUOTE_API_KEY"))]
+        #[schemars(extend("format" = "password", "x-metavar" = "KEY", "x-env" = "PULLQUOTE_API_KEY"))]
         api_key: Option<String> = None,
         /// PEM file with the only trusted certificate authorities.
         #[schemars(extend("x-python" = "str | Path | None", "x-metavar" = "PATH", "x-default" = "the system's"))]

@@ -133,7 +133,7 @@ crate::settings! {
         ["named models, and profiles" for ""]
 
         /// Token for private and gated models; it is sent to no other host than the hub's.
-        #[schemars(extend("x-default" = "`HF_TOKEN`, or that of `hf auth login`"))]
+        #[schemars(extend("format" = "password", "x-default" = "`HF_TOKEN`, or that of `hf auth login`"))]
         token: Option<String> = None,
         /// Folder of the cache of named models.
         #[schemars(extend(

@@ -16,7 +16,7 @@ pub trait Settings: JsonSchema + Serialize + Default {
 
     /// The schema of each field, with `name`, `group` and `commands`. A command has a flag for each setting that lists it.
     ///
-    /// The first paragraph of a field's comment is its help, and `description` has all of them. A field may add: `x-flag` and
+    /// A secret has the format `password`, as in OpenAPI. The first paragraph of a field's comment is its help, and `description` has all of them. A field may add: `x-flag` and
     /// `x-short`, names of the flag; `x-metavar`, `x-help`, `x-const` and `x-commands` of the flag; `x-default`, the default in
     /// words; `x-env`, an environment variable; `x-python`, the type in Python; `x-docs`, a page that says more.
     fn fields() -> Vec<Map<String, Value>> {

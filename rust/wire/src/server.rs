@@ -140,7 +140,7 @@ crate::settings! {
         upstream: Option<String> = None,
         /// Key of that service.
         #[schemars(extend(
-            "x-commands" = "serve", "x-metavar" = "KEY", "x-env" = "PULLQUOTE_UPSTREAM_KEY",
+            "format" = "password", "x-commands" = "serve", "x-metavar" = "KEY", "x-env" = "PULLQUOTE_UPSTREAM_KEY",
             "x-default" = "the client's key, if this server needs none"
         ))]
         upstream_key: Option<String> = None,
@@ -149,7 +149,7 @@ crate::settings! {
 
         /// Valid key; repeatable. Without keys, every client has access. Other users of the machine cannot see the environment
         /// variable.
-        #[schemars(extend("x-metavar" = "KEY", "x-env" = "PULLQUOTE_API_KEY"))]
+        #[schemars(extend("format" = "password", "x-metavar" = "KEY", "x-env" = "PULLQUOTE_API_KEY"))]
         api_key: Vec<String> = Vec::new(),
         /// File with a key in each line, read again when it changes.
         #[schemars(extend("x-metavar" = "PATH"))]

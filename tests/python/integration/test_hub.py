@@ -493,8 +493,8 @@ def test_embedded_model_has_a_name_without_network(hub: LocalHub, name: str) -> 
     ("arguments", "error", "names"),
     [
         ({"revision": "../main"}, errors.InvalidArgumentError, ["revision", "../main"]),
-        ({"revision": 7}, errors.InvalidTypeError, ["revision", "int"]),
-        ({"token": 7}, errors.InvalidTypeError, ["token", "int"]),
+        ({"revision": 7}, errors.InvalidTypeError, ["revision", "string", "7"]),
+        ({"token": 7}, errors.InvalidTypeError, ["token", "string", "secret"]),
     ],
 )
 def test_invalid_hub_arguments_are_errors(

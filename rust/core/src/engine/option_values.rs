@@ -50,9 +50,24 @@ pub fn read<T: DeserializeOwned>(options: impl IntoIterator<Item = (String, Opti
 pub fn read_settings<T: DeserializeOwned + Settings>(
     settings: impl IntoIterator<Item = (String, OptionValue)>,
 ) -> Result<T, OptionError> {
-    let settings: T = read(settings)?;
+    let settings: T = read(settings).map_err(hide_secret::<T>)?;
     settings.check_ranges().map_err(|message| OptionError::new(ErrorKind::InvalidArgument, message))?;
     Ok(settings)
+}
+
+/// Takes the value of a secret out of a message, which logs would keep.
+fn hide_secret<T: Settings>(mut error: OptionError) -> OptionError {
+    let is_secret = |name: &str| {
+        T::fields()
+            .iter()
+            .any(|field| field["name"] == name && field.get("format").is_some_and(|format| format == "password"))
+    };
+    if error.name.as_deref().is_some_and(is_secret)
+        && let Some((expected, _)) = error.message.split_once(", not ")
+    {
+        error.message = format!("{expected}; what it is instead is not shown, because it is a secret");
+    }
+    error
 }
 
 struct OptionMap<I> {
