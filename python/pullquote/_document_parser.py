@@ -308,8 +308,8 @@ def _read_rtf(data: bytes, settings: dict[str, Any], _: array.array[float]) -> d
 
 
 def _simple_rtf(data: bytes) -> str:
-    """RTF as `striprtf` reads it well: ASCII, without pictures, and with links whose addresses it does not put into the text."""
-    # A backslash by its number is the start of nothing else.
+    """RTF that `striprtf` reads well: ASCII, no pictures, and links whose addresses stay out of the text."""
+    # A backslash, written as its number: no control word begins with that.
     data = data.replace(rb"\\", rb"\'5c")
     parts: list[bytes] = []
     start = 0

@@ -59,8 +59,8 @@ class Limits:
 class Document:
     """A document as text.
 
-    - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order; a DOCX and an EPUB are
-      HTML, which keeps headings, lists and tables; texts are themselves.
+    - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order. DOCX, EPUB
+      and RTF are HTML, which keeps tables, and of DOCX and EPUB headings and lists. Texts are themselves.
     - `page_starts`: int64 ``[pages]``, the first character of each page of a PDF; empty for other documents.
     - `page_sizes`: float32 ``[pages, 2]``, width and height in points.
     - `boxes`: float32 ``[characters, 4]``, left, bottom, right and top of each character of a PDF; zeros where it has none.
@@ -126,8 +126,8 @@ def read(
 ) -> Document:
     """Read a document: a path, or the bytes of a file.
 
-    Files that are not text are parsed in a process of its own, so that a file which crashes its parser, or needs too much memory
-    or time, only raises an error here.
+    Each file that is not text is parsed in a process of its own. So a file that crashes its parser, or needs too much memory or
+    time, only raises an error here.
 
     - `format`: ``"auto"`` detects the others by their bytes; ``"text"`` is plain text, Markdown or HTML, whose `Document.format`
       is ``"auto"``.

@@ -52,8 +52,8 @@ class Engine(EngineHandle):
     """An engine that works only inside `step`, with the method names and behaviour of vLLM's ``LLMEngine``.
 
     Takes the arguments of `Highlighter`. `step` runs one round and returns finished requests, so a host can call it among its
-    other work. It starts no threads except a CPU device's workers. With ``threads="caller"`` it starts none: a step then
-    encodes at most two batches itself.
+    other work. It starts no threads except a CPU device's workers and those of GPUs. With ``threads="caller"`` a CPU has no
+    workers: a step then encodes at most two batches itself.
 
     >>> engine = Engine(encoder=lambda texts: [[float(len(text)), 1.0] for text in texts], threads="caller")
     >>> engine.add_request("moon", "How far is the moon?", ["Cats sleep. The moon is 384,400 km away."])

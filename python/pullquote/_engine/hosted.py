@@ -241,8 +241,8 @@ class Planner:
     def _rows(self, start: Callable[[Hosted], _DrivenCall[Any]]) -> dict[tuple[int, ...], int]:
         """The index of each distinct row of a call."""
         # With this effort the rows do not depend on vectors, so zeros of one value bring out all of them. `finish` runs the
-        # call again: this run cannot wait for the real vectors, because a call needs those of its queries before it requests
-        # the first window, and their dimension is not known here.
+        # call again, because this run cannot wait for the real vectors: a call needs its queries' before it requests the first
+        # window. Their dimension is not known here either.
         call, indices = start(self._hosted(1)), dict[tuple[int, ...], int]()
         batches = call.advance()
         while call.result is None:

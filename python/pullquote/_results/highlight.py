@@ -22,8 +22,8 @@ class Highlight(HighlightFields):
     `start` and `end` count characters (Unicode code points), as Python's slices do.
 
     `score`, from 0 to 1, is the probability that the passage answers the query. It depends on the query, the passage and the
-    language of its page, not on the other pages of the call, so that scores of different calls compare. It comes from `cosine`
-    and from the share of the query's words in the passage's best sentence, each weighed by how rare it is in the language.
+    language of its page. Other pages of the call do not change it, so scores of different calls compare. It comes from `cosine`
+    and from the share of the query's words in the passage's best sentence. Rare words of the language weigh more.
 
     `cosine` (-1 to 1) and `bm25` (0 and more) are the best of the windows around that sentence.
 
@@ -33,10 +33,11 @@ class Highlight(HighlightFields):
     its position in the source, which differs from `start` and `end` for HTML only.
 
     `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
-    if the passage contains that row, it is empty, and `header_start` is `None`.
+    if the passage contains that row, it is empty, and `header_start` is `None`. `breadcrumbs` are the headings of the sections
+    around the passage, outermost first, then that header: each has its `text`, `start` and `end`.
 
-    Of a PDF that a `Client` sent with ``files=``, `page_number` is the page on which it begins, from 1, and `rectangles` has one
-    for each of its lines. Otherwise they are `None` and empty.
+    For a PDF that a `Client` sent with ``files=``, `page_number` is the page on which the passage begins, from 1. `rectangles`
+    has one for each of its lines. Otherwise they are `None` and empty.
     """
 
     def marked(

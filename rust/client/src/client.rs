@@ -1,4 +1,4 @@
-//! The client: its servers, its runtime, and who waits for a call.
+//! The client: its servers, its runtime, and waiting for a call.
 
 use std::future::Future;
 use std::marker::PhantomData;

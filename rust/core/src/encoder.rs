@@ -52,8 +52,8 @@ pub struct Capabilities {
     pub cosines: bool,
     /// Values in the vector of a token, if devices compute [`Output::TokenVectors`].
     pub token_width: Option<usize>,
-    /// Whether [`Encoder::collect`] gives its memory away. The rows of a batch then keep their jobs' order instead of
-    /// being sorted by length, so that the memory can become a job's without a copy.
+    /// Whether [`Encoder::collect`] gives its memory away. The rows of a batch then keep their jobs' order, and
+    /// are not sorted by length. So the memory can become a job's without a copy.
     pub owned_rows: bool,
 }
 

@@ -4,8 +4,8 @@
 //! caller will own. Without work it sleeps; new jobs, finished batches and `close` wake it. Where a host drives an engine
 //! or a call, its steps run the rounds instead.
 //!
-//! From batch to batch it allocates nothing (`tests/allocations.rs`): batches and their row targets reuse their
-//! buffers. Only a new job allocates.
+//! From batch to batch it allocates nothing (`rust/core/tests/allocations.rs`): batches and their row targets reuse
+//! their buffers. Only a new job allocates.
 
 pub(crate) mod batches;
 pub(crate) mod device_stats;

@@ -99,7 +99,7 @@ crate::settings! {
         ))]
         prompt_name: Option<String> = None,
         /// Text before queries; `prompts` has what is used, and its source.
-        #[schemars(extend("x-default" = "the model's"))]
+        #[schemars(extend("x-default" = "the model's", "x-help" = "Text before queries. (default: the model's)"))]
         query_prompt: Option<String> = None,
         /// Text before passages.
         #[schemars(extend("x-default" = "the model's"))]

@@ -77,10 +77,15 @@ crate::settings! {
         highlight_length: i64 = 3,
         /// Distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
         #[serde(deserialize_with = "count")]
-        #[schemars(range(min = 1))]
+        #[schemars(range(min = 1), extend(
+            "x-help" = "Distance between the starts of two windows, in units; above --highlight-length only \
+                        with --allow-gaps. (default: 1)"
+        ))]
         step_size: i64 = 1,
         /// Allow a `step_size` above `highlight_length`, which skips text.
-        #[schemars(extend("x-commands" = "highlight"))]
+        #[schemars(extend(
+            "x-commands" = "highlight", "x-help" = "Allow a --step-size above --highlight-length, which skips text."
+        ))]
         allow_gaps: bool = false,
         /// Rank sentences and grow passages from them; otherwise return the best windows as they were cut.
         ///

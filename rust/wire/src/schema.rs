@@ -61,8 +61,8 @@ pub trait Settings: JsonSchema + Serialize + Default {
     }
 }
 
-/// Declares a struct of settings: each field with its comment, type and default, under the heading of its group and the
-/// commands that have it as a flag.
+/// Declares a struct of settings: each field with its comment, type and default. A group of fields has a heading, and
+/// the commands that have them as flags.
 #[macro_export]
 macro_rules! settings {
     (
@@ -87,8 +87,8 @@ macro_rules! settings {
     };
 }
 
-/// How JSON Schemas of our types are written: an enum is a list of its names, a line break in a description is a space,
-/// integers have the bounds of their type, and what is for flags and documentation is left out.
+/// How JSON Schemas of our types are written. An enum is a list of its names, a line break in a description is a space,
+/// and integers have the bounds of their type. What is for flags and documentation is left out.
 pub fn schema_settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with_transform(simplify).with_transform(without_extensions)
 }

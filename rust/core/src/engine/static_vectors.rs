@@ -87,8 +87,8 @@ impl StaticVectorsFile {
 }
 
 impl Engine {
-    /// The number of pages of a call to search, the best by static vectors, if pages share a limit and such vectors
-    /// cost less than they save.
+    /// The number of pages to search, which are the best by static vectors. `None` unless pages share a limit and such
+    /// vectors cost less than they save.
     pub(super) fn shortlist(&self, request: &Request<&str>, question: &Question) -> Option<usize> {
         let applies = question.effort == Effort::Auto
             && question.lexical_weight.uses_terms()

@@ -12,9 +12,10 @@
 //!
 //! This is the threshold algorithm (Fagin, Lotem and Naor 2001) with two rounds and a bound that is likely instead of
 //! certain. Where words do not help (another language, typos, no shared word), the sample is larger and the bound
-//! wider; on a page without any of the query's words the likely windows are evenly spread. No page is searched for passages
-//! below `min_score`, and one of several not for passages whose score would be low and far below the best one's of the
-//! others. The selection depends on the call only, so neither the cache nor concurrent calls change an answer.
+//! wider. On a page without any of the query's words the likely windows are evenly spread. No page is searched for
+//! passages below `min_score`. One of several pages is not searched for passages whose score would be low, and far
+//! below the best of the others. The selection depends on the call only, so neither the cache nor concurrent calls
+//! change an answer.
 //! `bench/notes/encoding_less.md` has the trials of the constants.
 
 use super::Effort;
@@ -89,8 +90,8 @@ pub(crate) fn select_likely(predictions: &[Vec<Prediction>], limits: &CandidateL
     predictions.iter().map(select).collect()
 }
 
-/// Selects all likely windows of the previewed pages that may answer: of all pages if no page seems to, else of those
-/// whose logit may come near the best one's. `None` if no selection changes.
+/// Selects all likely windows of the previewed pages that may answer. If no page seems to, these are all pages; else
+/// those whose logit may come near the best one's. `None` if no selection changes.
 pub(crate) fn select_after_previews(
     rankings: &[QueryRanking],
     limits: &CandidateLimits,

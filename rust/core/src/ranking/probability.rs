@@ -82,8 +82,8 @@ impl Regression {
 }
 
 impl Calibration {
-    /// For a page with this number of characters per token, which tells how well the model's tokenizer knows its
-    /// language, and a query of this number of words that are no stop words.
+    /// For a page with this number of characters per token, and a query of this number of words that are no stop words.
+    /// The former shows how well the model's tokenizer knows the page's language.
     #[expect(clippy::cast_precision_loss, reason = "a number of words")]
     pub(crate) fn new(
         lexical_weight: LexicalWeight,

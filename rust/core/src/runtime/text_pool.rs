@@ -2,7 +2,7 @@
 //!
 //! It is built for the first page that is large enough to need it. This library never uses rayon's global pool, which
 //! belongs to the host: [`map`] runs serially outside this pool. No encoder is called from here; the reason is in
-//! `docs/decisions/0003-one-thread-owns-every-device.md`, "Why no rayon iterator surrounds an encoder call".
+//! `docs/decisions/0003-one-thread-owns-every-device.md`.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};

@@ -1,8 +1,8 @@
 //! `POST /highlights`: queries and pages in, passages out. pullquote's own route.
 //!
-//! All pages of a request are one call of the engine, because they may share a budget. So with `Accept:
-//! application/x-ndjson` the lines, one for each list of passages and a last one for the rest, begin when the call has
-//! ended; a client can then read one page's answer after the other. With `return_vectors` and `Accept:
+//! All pages of a request are one call of the engine, because they may share a budget. With `Accept:
+//! application/x-ndjson` each list of passages is a line, and a last line has the rest. So the lines begin when the
+//! call has ended; a client can then read one page's answer after the other. With `return_vectors` and `Accept:
 //! multipart/form-data`, the vectors follow the JSON as bytes (`vectors`). A form has files (`uploads`).
 
 mod blocks;
