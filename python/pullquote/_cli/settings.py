@@ -60,7 +60,9 @@ def _keywords(field: dict[str, Any], kind: Kind) -> dict[str, Any]:
 
 def _help(field: dict[str, Any], kind: Kind) -> str:
     default, words = field["default"], field["description"].partition("\n\n")[0]
-    words = re.sub('`"?|"?`', '"', words).replace("%", "%%")
+    # Values of a choice are in quotes; addresses and other examples speak for themselves.
+    words = re.sub('`"?([^`"]*)"?`', lambda found: f'"{found[1]}"' if found[1].isidentifier() else found[1], words)
+    words = words.replace("%", "%%")
     if "x-env" in field:
         words += f" Also the environment variable {field['x-env']}."
     if "x-default" in field:

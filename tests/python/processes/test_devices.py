@@ -179,7 +179,11 @@ def test_depth_bounds_batches_in_flight() -> None:
         highlighter.embed(TEXTS)
         assert own.deepest == 3
         assert highlighter.device_states[0].depth == 3
-    for wrong, kind in ((0, errors.InvalidArgumentError), (1.5, errors.InvalidTypeError), ("2", errors.InvalidTypeError)):
+    for wrong, kind in (
+        (0, errors.InvalidArgumentError),
+        (1.5, errors.InvalidTypeError),
+        ("2", errors.InvalidTypeError),
+    ):
         with raises(kind, "depth", wrong):
             Highlighter(encoder=lambda texts: [[1.0] for _ in texts], depth=wrong)  # type: ignore[arg-type]
 
