@@ -18,6 +18,7 @@ pub mod raw;
 mod request_error;
 mod rerank;
 mod retry;
+mod retry_advice;
 pub mod rows;
 mod settings;
 mod stored_documents;

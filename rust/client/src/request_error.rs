@@ -1,4 +1,4 @@
-//! Errors of an attempt, as the core's kinds, and which of them are retried.
+//! Errors of an attempt, as the core's kinds.
 //!
 //! A pullquote server names the kind, in a header and in bodies that have a field for it. For other servers the status
 //! decides.
@@ -11,29 +11,7 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-/// Whether to retry, and the server's `Retry-After`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryAdvice {
-    /// No: the answer would be the same.
-    Nothing,
-    Again(Option<Duration>),
-    /// The server did not answer: on another one first.
-    OtherServer(Option<Duration>),
-}
-
-impl RetryAdvice {
-    /// For an answer with this status and, if the server names it, this kind of error.
-    pub(crate) fn of_status(status: StatusCode, kind: Option<ErrorKind>, retry_after: Option<Duration>) -> Self {
-        if kind.is_some_and(|kind| !kind.row().retryable) {
-            return Self::Nothing;
-        }
-        match status.as_u16() {
-            502 | 503 => Self::OtherServer(retry_after),
-            429 | 504 => Self::Again(retry_after),
-            _ => Self::Nothing,
-        }
-    }
-}
+use crate::retry_advice::RetryAdvice;
 
 #[derive(Debug)]
 pub(crate) struct RequestError {

@@ -1,4 +1,4 @@
-//! Retries of a request: which answers are retried, the backoff between attempts, and their deadline.
+//! Retries of a request: the backoff between attempts, and their deadline.
 //!
 //! Between attempts is a random backoff up to a limit that doubles ("full jitter"), so that clients which failed
 //! together do not return together. It is never shorter than the server's `Retry-After`. All requests of a client share
@@ -10,7 +10,8 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use tower::retry::budget::{Budget, TpsBudget};
 
 use crate::call_options::CallOptions;
-use crate::request_error::{RequestError, RetryAdvice};
+use crate::request_error::RequestError;
+use crate::retry_advice::RetryAdvice;
 
 const BASE_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ pub(crate) mod cohere;
 pub(crate) mod exa;
 pub(crate) mod health;
 pub(crate) mod highlights;
-pub(crate) mod limits;
+pub(crate) mod item_limits;
 pub(crate) mod llama_cpp;
 pub(crate) mod mcp;
 pub(crate) mod openai;

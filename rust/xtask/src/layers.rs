@@ -30,8 +30,8 @@ const LAWS: [Law; 3] = [
     Law {
         source: "rust/client/src",
         rooms: &[
-            "raw", "settings", "call_options", "forms", "rows", "columns", "request_error", "retry", "endpoints",
-            "exchange", "client", "vectors", "passages", "rerank", "stored_documents",
+            "raw", "settings", "call_options", "forms", "rows", "columns", "retry_advice", "request_error", "retry",
+            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "stored_documents",
         ],
     },
 ];

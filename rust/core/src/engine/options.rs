@@ -1,17 +1,36 @@
-//! What the options of a call mean: the engine takes them as its [`Question`], [`Pairing`] and a deadline.
+//! What the options of a call mean: their checked form, the [`Question`]; the [`Pairing`]; a deadline.
 
 use std::time::Duration;
 
 pub use pullquote_wire::options::{Options, PairingOption};
 
-use crate::engine::{Pairing, Question};
+use crate::engine::Pairing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::highlights::{Bounds, Dedupe};
+use crate::ranking::Effort;
+use crate::ranking::candidates::CandidateLimits;
 use crate::ranking::relevance::LexicalWeight;
-use crate::text::pieces::Windows;
+use crate::text::pieces::{Unit, Windows};
+
+/// The checked parameters of a call. [`Options`] documents each.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    pub unit: Unit,
+    pub windows: Windows,
+    /// Whether passages grow from the best sentences. Otherwise passages are windows. Ignored for words and tokens.
+    pub expand: bool,
+    /// The weight of BM25 and coverage against the cosine.
+    pub lexical_weight: LexicalWeight,
+    pub effort: Effort,
+    /// Units on each side of a highlight for [`Answers::contexts`](super::Answers::contexts).
+    pub context: usize,
+    /// Whether to fill [`Answers::matches`](super::Answers::matches).
+    pub explain: bool,
+    pub bounds: Bounds,
+}
 
 impl Question {
-    /// The checked parameters of a call.
+    /// Checks the options of a call.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] naming the option and its value.
@@ -29,6 +48,36 @@ impl Question {
             explain: options.explain,
             bounds: Bounds::new(options, options.order, Dedupe::new(options.dedupe, options))?,
         })
+    }
+
+    /// Whether passages grow from sentences. Windows with gaps between them are always returned as they are.
+    pub(super) fn expands(&self) -> bool {
+        self.expand && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
+    }
+
+    /// Whether units are encoded in addition to windows. With a lexical weight, BM25 and coverage already tell the
+    /// units of a window apart at no cost. Windows of one sentence each are the units.
+    pub(super) fn encodes_units(&self) -> bool {
+        self.expands()
+            && self.effort != Effort::Instant
+            && !self.lexical_weight.uses_terms()
+            && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
+    }
+
+    /// The longest passage: all units of the windows around one unit.
+    pub(super) fn max_passage_units(&self) -> usize {
+        self.windows.highlight_length().saturating_mul(2) - 1
+    }
+
+    pub(super) fn candidate_limits(&self) -> CandidateLimits {
+        let budget = self.bounds.page_budget();
+        CandidateLimits {
+            effort: self.effort,
+            passages: self.bounds.max_passages(),
+            chars: budget.chars,
+            tokens: budget.tokens,
+            min_logit: self.bounds.min_logit(),
+        }
     }
 }
 

@@ -1,15 +1,10 @@
-//! Requests and the parameters of a call, checked before any work. Needs no model, so that a client can check too.
+//! The texts of a call, checked before any work, and the count of that work. Needs no model, so that a client can check too.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::highlights::Bounds;
-use crate::ranking::Effort;
-use crate::ranking::candidates::CandidateLimits;
-use crate::ranking::relevance::LexicalWeight;
 use crate::text::formats::Format;
-use crate::text::pieces::{Unit, Windows};
 
 /// Token positions are counted in 32 bits.
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
@@ -38,28 +33,11 @@ pub struct Request<Text> {
     pub pairing: Pairing,
 }
 
-/// The checked parameters of a call. [`options::Options`](super::options::Options) documents each.
-#[derive(Clone, Copy, Debug)]
-pub struct Question {
-    pub unit: Unit,
-    pub windows: Windows,
-    /// Whether passages grow from the best sentences. Otherwise passages are windows. Ignored for words and tokens.
-    pub expand: bool,
-    /// The weight of BM25 and coverage against the cosine.
-    pub lexical_weight: LexicalWeight,
-    pub effort: Effort,
-    /// Units on each side of a highlight for [`Answers::contexts`](super::Answers::contexts).
-    pub context: usize,
-    /// Whether to fill [`Answers::matches`](super::Answers::matches).
-    pub explain: bool,
-    pub bounds: Bounds,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// Windows of the pages, plus units if they are encoded too.
     pub windows: usize,
-    /// How many of them were scored against a query (see [`Effort`]).
+    /// How many of them were scored against a query (see [`Effort`](crate::ranking::Effort)).
     pub windows_scored: usize,
     /// How many of those were encoded. Cached windows and equal rows of a job are not.
     pub encoded: usize,
@@ -75,38 +53,6 @@ pub struct Work {
     pub waiting: Duration,
     /// The caller's time for scoring and choosing.
     pub ranking: Duration,
-}
-
-impl Question {
-    /// Whether passages grow from sentences. Windows with gaps between them are always returned as they are.
-    pub(super) fn expands(&self) -> bool {
-        self.expand && self.unit == Unit::Sentence && self.windows.step_size() <= self.windows.highlight_length()
-    }
-
-    /// Whether units are encoded in addition to windows. With a lexical weight, BM25 and coverage already tell the
-    /// units of a window apart at no cost. Windows of one sentence each are the units.
-    pub(super) fn encodes_units(&self) -> bool {
-        self.expands()
-            && self.effort != Effort::Instant
-            && !self.lexical_weight.uses_terms()
-            && (self.windows.highlight_length(), self.windows.step_size()) != (1, 1)
-    }
-
-    /// The longest passage: all units of the windows around one unit.
-    pub(super) fn max_passage_units(&self) -> usize {
-        self.windows.highlight_length().saturating_mul(2) - 1
-    }
-
-    pub(super) fn candidate_limits(&self) -> CandidateLimits {
-        let budget = self.bounds.page_budget();
-        CandidateLimits {
-            effort: self.effort,
-            passages: self.bounds.max_passages(),
-            chars: budget.chars,
-            tokens: budget.tokens,
-            min_logit: self.bounds.min_logit(),
-        }
-    }
 }
 
 impl<Text: AsRef<str>> Request<Text> {

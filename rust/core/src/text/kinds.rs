@@ -2,7 +2,8 @@
 //!
 //! Uploads, fetched pages, `pullquote.documents` and the command line read it here. `cargo xtask generate` writes what
 //! the page at `/` and Python's types need. To add a kind: its row in [`KINDS`], its reader in
-//! `python/pullquote/_document_parser.py`, and the reader's library in the extra `documents` of `pyproject.toml`.
+//! `python/pullquote/_document_parser.py`, and the reader's library in `pyproject.toml` (the extra
+//! `documents`, the group `frameworks`, and mypy's list of modules without types).
 
 use std::fmt;
 

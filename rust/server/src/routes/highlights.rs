@@ -42,7 +42,7 @@ use crate::http::input::Input;
 use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::request_pages::RequestPage;
 use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schemas::Schemas;

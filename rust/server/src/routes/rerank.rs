@@ -24,7 +24,7 @@ use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::request_pages::Documents;
 use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};

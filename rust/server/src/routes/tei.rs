@@ -31,7 +31,7 @@ use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::http::vector_headers::OCTETS;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, PURPOSES};
 use crate::routes::schemas::Schemas;

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::rerank::ApiVersion;
 use crate::routes::route::Route;
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_INPUTS};

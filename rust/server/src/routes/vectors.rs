@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::failure::{Amount, Cause, Failure, refused};
 use crate::http::input::RequestControl;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::schema_placeholders::{DIMENSION, MAX_DOCUMENT_BYTES, MAX_INPUTS, MODEL_NAMES};
 
 /// A text, a list of texts, or the same as token ids: at most `{max_inputs}`. Token ids need this model's special

@@ -23,7 +23,7 @@ use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::schema_placeholders::MAX_DOCUMENTS;
 
 /// Pages, and what to return of each.

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::Admitted;
 use crate::http::failure::{Failure, refused};
-use crate::routes::limits::check_count;
+use crate::routes::item_limits::check_count;
 use crate::routes::schema_placeholders::MAX_DOCUMENT_BYTES;
 use crate::store::Stored;
 use crate::uploads::form::UploadedFile;

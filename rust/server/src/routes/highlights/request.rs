@@ -15,7 +15,7 @@ use super::marks::{MarkEncoder, Marks, Tag};
 use super::vectors::VectorEncoding;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::routes::limits::check_count;
+use crate::routes::item_limits::check_count;
 use crate::routes::request_pages::{Documents, RequestPage, RequestText};
 use crate::routes::schema_placeholders::MAX_QUERIES;
 

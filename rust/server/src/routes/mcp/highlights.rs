@@ -23,7 +23,7 @@ use crate::http::input::Input;
 use crate::routes::exa::named_pages::{self, NamedPage, check_names};
 use crate::routes::exa::passages::ExaPage;
 use crate::routes::highlights::is_answered;
-use crate::routes::limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths};
 
 /// Beyond this, counting the tokens of all sources would take longer than finding the passages.
 const MAX_COUNTED_CHARS: usize = 2_000_000;
