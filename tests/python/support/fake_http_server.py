@@ -123,6 +123,8 @@ class FakeServer:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.cancel()
+        # Until its task has ended, the reader belongs to it.
+        await asyncio.gather(*ends, return_exceptions=True)
         return not self._released.is_set()
 
     def release(self) -> None:
