@@ -47,7 +47,7 @@ def test_rag_cites_exact_characters() -> None:
 def test_agent_answers_over_mcp() -> None:
     done = run("agent_over_mcp.py")
     assert done.returncode == 0, done.stderr
-    assert "highlights takes query, texts, files, max_tokens, max_passages" in done.stdout
+    assert "highlights takes files, max_passages, max_tokens, query, texts" in done.stdout
     assert "apollo_program.en.txt, characters" in done.stdout
     assert re.search(r"would have cost \d\d,\d\d\d tokens", done.stdout)
 
