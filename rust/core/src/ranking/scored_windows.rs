@@ -1,5 +1,5 @@
-//! Scored windows: the cosines of a page's selected windows with a query. A window without a score has no number here,
-//! so nothing takes one for it. It counts as predicted, with a correction from the sampled windows.
+//! Scored windows: the cosines of a page's selected windows with a query. This holds numbers of
+//! scored windows only. Other windows count as predicted, with a correction from the sampled windows.
 
 use super::prediction::{Correction, Prediction};
 use super::selection::{CosineSample, Selection, WindowSelection};
