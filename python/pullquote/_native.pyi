@@ -415,7 +415,7 @@ class Highlighter(EngineHandle):
 class HighlightsBody:
     @staticmethod
     def read(
-        body: bytes, max_documents: int, max_document_bytes: int, max_queries: int
+        body: bytes, max_documents: int, max_document_bytes: int, max_queries: int, max_query_bytes: int
     ) -> HighlightsBody | BodyRefusal: ...
     @property
     def priority(self) -> int: ...

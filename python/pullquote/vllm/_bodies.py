@@ -27,7 +27,7 @@ class InvalidRequestError(Exception):
 
 def read_body(body: bytes, settings: Settings) -> HighlightsBody:
     """Check a body. Raises `InvalidRequestError`."""
-    limits = settings.max_documents, settings.max_document_bytes, settings.max_queries
+    limits = settings.max_documents, settings.max_document_bytes, settings.max_queries, settings.max_query_bytes
     read = HighlightsBody.read(body, *limits)
     if isinstance(read, BodyRefusal):
         raise InvalidRequestError(read.status, read.kind, read.message, read.field)

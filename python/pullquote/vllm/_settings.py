@@ -34,6 +34,7 @@ class Settings:
     max_documents: int = _default("server", "max_documents")
     max_document_bytes: int = _default("server", "max_document_bytes")
     max_queries: int = _default("server", "max_queries")
+    max_query_bytes: int = _default("server", "max_query_bytes")
     max_windows: int = 100_000
     """Windows of all pages of a request."""
     timeout: float = _default("server", "timeout")

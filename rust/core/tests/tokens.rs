@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use pullquote_core::encoder::model::Model;
+use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{self, Unit, Windows};
-use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, Tokens, TruncationSide};
+use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, Token, Tokens, TruncationSide};
 use serde_json::{Value, json};
 
 use crate::common::{byte_level, model, sentence_piece, unknown_family, word_piece};
@@ -45,11 +46,56 @@ fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCa
     Ok(())
 }
 
+/// Long texts are tokenized in parts, with the tokens and spans of the whole.
+fn check_visit(tokens: &Tokens, tokenizer: &tokenizers::Tokenizer, text: &str) -> Result<(), TestCaseError> {
+    let text = text.repeat(40_000 / text.len().max(1));
+    let mut visited = Vec::new();
+    let mut visit = |token: Token<'_>| {
+        visited.push((token.id, token.name.to_owned(), token.span));
+        Ok(())
+    };
+    tokens.visit(&text, true, &|| Ok(()), &mut visit).unwrap();
+    let whole = tokenizer.encode(text.as_str(), true).unwrap();
+    let spans = whole.get_offsets().iter().zip(whole.get_special_tokens_mask());
+    let spans = spans.map(|((start, end), special)| (*special == 0).then_some(ByteSpan { start: *start, end: *end }));
+    let expected = whole.get_ids().iter().zip(whole.get_tokens()).zip(spans);
+    let expected: Vec<_> =
+        expected.map(|((id, name), span)| (i32::try_from(*id).unwrap(), name.clone(), span)).collect();
+    prop_assert_eq!(visited.len(), expected.len());
+    for (found, expected) in visited.iter().zip(&expected) {
+        prop_assert_eq!(found, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn visit_ends_with_its_check() {
+    let (_folder, model) = model(&word_piece(), 128, ("", ""));
+    let tokens = Tokens::read(&model).unwrap();
+    let (checks, mut visited) = (std::sync::atomic::AtomicUsize::new(0), 0);
+    let check = || match checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0 => Ok(()),
+        _ => Err(Error::new(ErrorKind::Cancelled, "stopped")),
+    };
+    let mut visit = |_: Token<'_>| {
+        visited += 1;
+        Ok(())
+    };
+    let error = tokens.visit(&"[".repeat(1_000_000), true, &check, &mut visit).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!((1..100_000).contains(&visited), "{visited}");
+}
+
 fn law(tokenizer: &Value, prompt: &str, max_tokens: usize) {
     // A prompt changes the first ids of a window only, and windows are found without it.
     let cases = if prompt.is_empty() { 300 } else { 100 };
     let (_folder, model) = model(tokenizer, max_tokens, ("", prompt));
     let tokens = Tokens::read(&model).unwrap();
+    let mut whole: tokenizers::Tokenizer = tokenizer.to_string().parse().unwrap();
+    whole.with_truncation(None).unwrap().with_padding(None);
+    proptest!(ProptestConfig::with_cases(cases / 10), |((text, _) in text_and_windows())| {
+        check_visit(&tokens, &whole, &text)?;
+    });
     proptest!(ProptestConfig::with_cases(cases), |((text, windows) in text_and_windows())| {
         check(&tokens, &text, &windows)?;
         for unit in [Unit::Sentence, Unit::Word] {

@@ -38,8 +38,9 @@ impl HighlightsBody {
         max_documents: usize,
         max_document_bytes: usize,
         max_queries: usize,
+        max_query_bytes: usize,
     ) -> PyResult<Py<PyAny>> {
-        let limits = BodyLimits { max_documents, max_document_bytes, max_queries };
+        let limits = BodyLimits { max_documents, max_document_bytes, max_queries, max_query_bytes };
         match py.detach(|| pullquote_server::HighlightsBody::read(body, limits)) {
             Ok(body) => Self(Arc::new(body)).into_py_any(py),
             Err(refused) => BodyRefusal::from(refused).into_py_any(py),

@@ -1,6 +1,7 @@
 //! What every request has, whatever its route: admission, authentication, body limits, errors, negotiation, telemetry.
 
 pub(crate) mod admission;
+pub(crate) mod answer;
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod concurrency;
@@ -10,6 +11,7 @@ pub(crate) mod health;
 pub(crate) mod host_check;
 pub(crate) mod input;
 pub(crate) mod log;
+pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod middleware;
 pub(crate) mod negotiation;

@@ -33,17 +33,20 @@ pub enum OffsetUnit {
 }
 
 /// The highlights of all pages.
+// A server makes the lists while it writes them.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-pub struct Highlights<'page> {
+#[schemars(rename = "Highlights")]
+pub struct Highlights<'page, Results = Vec<PageHighlights<'page>>> {
     /// Query by query, and page by page.
-    pub results: Vec<PageHighlights<'page>>,
+    pub results: Results,
     #[serde(flatten)]
     pub rest: Footer<'page>,
 }
 
 /// The highlights of one page, for one query or for all of them.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-pub struct PageHighlights<'page> {
+#[schemars(rename = "PageHighlights")]
+pub struct PageHighlights<'page, Listed = Vec<Highlight<'page>>> {
     /// Index of the page among the request's documents.
     pub index: usize,
     /// The document's id, if it has one.
@@ -66,13 +69,14 @@ pub struct PageHighlights<'page> {
     pub windows_scored: i64,
     /// Whether any of its highlights probably answers the query.
     pub answered: bool,
-    /// With `return_texts`: the text that offsets refer to.
+    /// With `return_texts`: the text that offsets refer to. Where each query has its own answer for the page, only the
+    /// first has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Cow<'page, str>>,
-    /// With `return_blocks`: the page's blocks in their order; none of plain text.
+    /// With `return_blocks`: the page's blocks in their order; none of plain text. In the same answer as `text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<PageBlock<'page>>>,
-    pub highlights: Vec<Highlight<'page>>,
+    pub highlights: Listed,
 }
 
 /// A passage of a page, word for word.

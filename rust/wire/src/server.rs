@@ -76,7 +76,8 @@ crate::settings! {
         max_concurrent: usize = 64,
         /// Queued requests; excess requests get 429.
         max_queue: usize = 512,
-        /// Bytes of the bodies of queued and running requests; excess requests get 429.
+        /// Bytes of the bodies of queued and running requests and of the texts that they name, and as many of answers that
+        /// clients have not read; excess requests get 429.
         max_queue_bytes: usize = 256 * MEBIBYTE,
         /// Documents of a request; more get 422.
         #[schemars(range(min = 1))]
@@ -87,6 +88,9 @@ crate::settings! {
         /// Queries of a request; more get 422.
         #[schemars(range(min = 1))]
         max_queries: usize = 64,
+        /// Bytes of UTF-8 of a query; more get 422.
+        #[schemars(range(min = 1))]
+        max_query_bytes: usize = 64 * 1024,
         /// Texts of a request for vectors; more get 422.
         #[schemars(range(min = 1))]
         max_inputs: usize = 2048,

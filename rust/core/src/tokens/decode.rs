@@ -1,31 +1,74 @@
 //! The tokens of a text one by one, and decoding ids to text.
 
-use super::{Tokens, signed};
+use super::boundaries::Family;
+use super::{CHUNK_BYTES, Check, Tokens, signed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+/// A token of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token<'call> {
     /// The row in the embedding table.
     pub id: i32,
     /// As in the tokenizer's vocabulary.
-    pub text: String,
+    pub name: &'call str,
     /// `None` for special tokens.
     pub span: Option<ByteSpan>,
 }
 
 impl Tokens {
-    /// The tokens of a text without a prompt; `special` adds the special tokens.
-    pub fn list(&self, text: &str, special: bool) -> Result<Vec<Token>> {
-        let encoding = self.tokenizer.encode(text, special).map_err(|error| failed(&*error))?;
-        let (offsets, is_special) = (encoding.get_offsets(), encoding.get_special_tokens_mask());
-        let ids = signed(encoding.get_ids());
-        let token = |(index, (id, text)): (usize, (&i32, &String))| {
-            let (start, end) = offsets[index];
-            let span = (is_special[index] == 0).then_some(ByteSpan { start, end });
-            Token { id: *id, text: text.clone(), span }
-        };
-        Ok(ids.iter().zip(encoding.get_tokens()).enumerate().map(token).collect())
+    /// Visits the tokens of a text without a prompt, in order; `special` adds the special tokens. Only those of a part
+    /// of the text are in memory at once.
+    ///
+    /// # Errors
+    /// Those of `check` and of `visit`, which end it.
+    pub fn visit(
+        &self,
+        text: &str,
+        special: bool,
+        check: &Check,
+        visit: &mut dyn FnMut(Token<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (prefix, suffix): (&[i32], &[i32]) = if special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
+        self.visit_special(prefix, visit)?;
+        for part in self.parts(text) {
+            check()?;
+            let encoding = self.encode(part.of(text))?;
+            let tokens = encoding.get_ids().iter().zip(encoding.get_tokens()).zip(encoding.get_offsets());
+            for ((id, name), (start, end)) in tokens {
+                let span = ByteSpan { start: part.start + start, end: part.start + end };
+                visit(Token { id: id.cast_signed(), name, span: Some(span) })?;
+            }
+        }
+        self.visit_special(suffix, visit)
+    }
+
+    fn visit_special(&self, ids: &[i32], visit: &mut dyn FnMut(Token<'_>) -> Result<()>) -> Result<()> {
+        ids.iter().try_for_each(|id| {
+            let name = self.tokenizer.id_to_token(id.cast_unsigned()).unwrap_or_default();
+            visit(Token { id: *id, name: &name, span: None })
+        })
+    }
+
+    /// Parts of a text whose tokens, one part after the other, are those of the text, with the same spans.
+    fn parts(&self, text: &str) -> Vec<ByteSpan> {
+        let is_whole = self.family == Family::Unknown || self.contains_added_token(text);
+        let mut parts = Vec::new();
+        let mut start = 0;
+        while start < text.len() || parts.is_empty() {
+            let least = if is_whole { text.len() } else { (start + CHUNK_BYTES).min(text.len()) };
+            let places = (least..text.len()).filter(|byte| text.is_char_boundary(*byte));
+            let end = places.into_iter().find(|byte| self.is_part_end(text, *byte)).unwrap_or(text.len());
+            parts.push(ByteSpan { start, end });
+            start = end;
+        }
+        parts
+    }
+
+    /// Except in BERT's family, a space belongs to the word after it, so a part begins with the first of spaces.
+    fn is_part_end(&self, text: &str, byte: usize) -> bool {
+        let begins_with_space = text[byte..].starts_with(' ') && !text[..byte].ends_with(' ');
+        (matches!(self.family, Family::Bert { .. }) || begins_with_space) && self.family.is_safe(text, byte)
     }
 
     /// The text of ids, which need not be the one that they were made from.

@@ -25,6 +25,7 @@ use crate::http::concurrency::ConcurrencyLimiter;
 use crate::http::failure::{Failure, internal, overloaded, too_late};
 use crate::http::health::Health;
 use crate::http::input::{Input, RequestLimits};
+use crate::http::memory::{RequestMemory, SharedMemory};
 use crate::http::otel::Exporter;
 use crate::http::reply::{Continuation, Reply, RequestTimes};
 use crate::http::request_id::RequestId;
@@ -36,6 +37,7 @@ pub(crate) struct Admission {
     slots: Arc<Semaphore>,
     limiter: Arc<ConcurrencyLimiter>,
     pub(crate) bodies: BodyReader,
+    memory: SharedMemory,
     max_slots: usize,
     health: Arc<Health>,
     exporter: Option<Arc<Exporter>>,
@@ -64,7 +66,7 @@ pub(crate) struct Admitted<S> {
 /// Returned when the last of a request's work has ended.
 struct HeldPermits {
     _slot: OwnedSemaphorePermit,
-    _memory: OwnedSemaphorePermit,
+    memory: RequestMemory,
 }
 
 /// Stops a request's calls when its client disconnects, which drops the request's future or the answer's body.
@@ -80,10 +82,12 @@ impl Admission {
     pub(crate) fn new(settings: &Settings, health: Arc<Health>, exporter: Option<Arc<Exporter>>) -> Self {
         let max_running = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
         let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
+        let bodies = BodyReader::new(settings);
         Self {
             slots: Arc::new(Semaphore::new(max_slots)),
             limiter: ConcurrencyLimiter::new(max_running, max_slots),
-            bodies: BodyReader::new(settings),
+            memory: SharedMemory::new(settings, bodies.memory.clone()),
+            bodies,
             max_slots,
             health,
             exporter,
@@ -140,7 +144,7 @@ impl<S: Admits> Admitted<S> {
             id,
             span: parts.extensions.get().cloned(),
             cancel: CancelOnDrop(Stop::default()),
-            held: Arc::new(HeldPermits { _slot: slot, _memory: memory }),
+            held: Arc::new(HeldPermits { _slot: slot, memory: admission.memory.of_request(memory) }),
             times: RequestTimes::default(),
         })
     }
@@ -178,6 +182,7 @@ impl<S: Admits> Admitted<S> {
             id: self.id.clone(),
             ignored: RefCell::default(),
             stop: self.cancel.0.clone(),
+            memory: self.held.memory.clone(),
         };
         let (state, held) = (Arc::clone(&self.state), Arc::clone(&self.held));
         let (sender, result) = oneshot::channel();
@@ -190,8 +195,8 @@ impl<S: Admits> Admitted<S> {
             };
             let send = || sender.send((done, began.elapsed()));
             let Some(rest) = rest else {
-                // Before the answer: a client that has it finds the permit free.
-                drop(held);
+                // Before the answer: a client that has it finds the permit and the memory free.
+                drop((held, input));
                 return drop(send());
             };
             // Without a client, the rest is not needed.

@@ -14,9 +14,9 @@ use pullquote_core::engine::option_values::{self, OptionError};
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use serde_path_to_error::Track;
@@ -187,13 +187,6 @@ pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failu
 
 pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json::Value) -> Result<T, Failure> {
     serde_path_to_error::deserialize(value).map_err(|error| of_json(&error))
-}
-
-/// Appends a value as a line of JSON.
-pub(crate) fn write_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *lines, value).map_err(|error| not_json(&error))?;
-    lines.push(b'\n');
-    Ok(())
 }
 
 /// An answer that serde cannot write.

@@ -92,6 +92,9 @@ fn bits(values: &[f32]) -> u8 {
 /// The longest float32 in JSON: `-1.1754944e-38`, and a comma.
 pub(crate) const NUMBER_BYTES: usize = 16;
 
+/// Memory of a value in an answer: a float32 and its JSON.
+pub(crate) const VALUE_BYTES: usize = size_of::<f32>() + NUMBER_BYTES;
+
 /// Appends a vector as a list of JSON. The engine has checked that its values are finite.
 ///
 /// `serde_json` writes each number by the same crate, but with as much again around it.

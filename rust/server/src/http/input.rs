@@ -8,8 +8,10 @@ use bytes::Bytes;
 use pullquote_core::runtime::call::{Call, Stop};
 use serde::Deserialize;
 
+use crate::http::answer::AnswerWriter;
 use crate::http::body;
 use crate::http::failure::Failure;
+use crate::http::memory::RequestMemory;
 use crate::http::request_id::RequestId;
 
 /// Fields of the request that the route does not know.
@@ -35,6 +37,7 @@ pub(crate) struct Input {
     /// Fields of the body that nothing has read.
     pub(super) ignored: RefCell<Vec<String>>,
     pub(super) stop: Stop,
+    pub(crate) memory: RequestMemory,
 }
 
 /// The deadline and cancellation of a request's calls, for any thread.
@@ -64,6 +67,11 @@ impl Input {
     /// A call that ends with the request: at its deadline, after its own timeout, or when the client disconnects.
     pub(crate) fn call(&self, timeout: Option<Duration>) -> Call<'static> {
         self.end().within(timeout).call()
+    }
+
+    /// A writer of the request's answer.
+    pub(crate) fn answer(&self) -> AnswerWriter {
+        AnswerWriter::new(self.call(None), self.memory.clone())
     }
 
     pub(crate) fn end(&self) -> RequestControl {

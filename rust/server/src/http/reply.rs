@@ -6,8 +6,9 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use pullquote_core::engine::Work;
 
-use crate::http::body;
+use crate::http::answer::AnswerWriter;
 use crate::http::failure::Failure;
+use crate::http::input::Input;
 use crate::http::tei_headers::Compute;
 
 pub(crate) struct Reply {
@@ -36,9 +37,18 @@ pub(crate) struct RequestTimes {
 }
 
 impl Reply {
-    pub(crate) fn json(value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
-        let body = serde_json::to_vec(value).map_err(|error| body::not_json(&error))?;
-        Ok(Self::new("application/json", body.into(), work))
+    pub(crate) fn json(input: &Input, value: &impl serde::Serialize, work: Work) -> Result<Self, Failure> {
+        Self::written(input.answer(), value, work)
+    }
+
+    /// JSON with limits of its own.
+    pub(crate) fn written(
+        mut answer: AnswerWriter,
+        value: &impl serde::Serialize,
+        work: Work,
+    ) -> Result<Self, Failure> {
+        answer.json(value)?;
+        Ok(Self::new("application/json", answer.finish()?.into_body(), work))
     }
 
     pub(crate) const fn new(content_type: &'static str, body: Body, work: Work) -> Self {

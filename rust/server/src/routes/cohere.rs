@@ -238,7 +238,7 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
             warnings: (work.truncated > 0).then(cut).into_iter().collect(),
         },
     };
-    Reply::json(&answer, work)
+    Reply::json(input, &answer, work)
 }
 
 fn purpose(name: &str) -> Result<Purpose, Failure> {

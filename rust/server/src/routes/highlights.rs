@@ -15,15 +15,11 @@ mod vectors;
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use bytes::Bytes;
 use futures_util::future::try_join_all;
-use futures_util::stream;
-use pullquote_core::engine::Work;
 use pullquote_core::engine::options::seconds;
-use pullquote_wire::result::{Footer, Highlights, PageHighlights};
+use pullquote_wire::result::Highlights;
 use serde_json::json;
 
 use self::failure::NATIVE;
@@ -35,7 +31,7 @@ pub(crate) use self::vectors::FORM;
 use self::vectors::{ReturnedVectors, VectorFormat};
 use crate::app::App;
 use crate::http::admission::{Admitted, admit_and_run};
-use crate::http::body;
+use crate::http::answer::Listed;
 use crate::http::failure::{Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::http::input::Input;
@@ -49,9 +45,6 @@ use crate::routes::schemas::Schemas;
 use crate::uploads::form::{self, UploadForm};
 
 pub(crate) const LINES: &str = "application/x-ndjson";
-
-/// Bytes of lines in one chunk of the body.
-const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(super) const API: Api = Api { tag: "highlights", errors: &NATIVE };
 
@@ -102,7 +95,7 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
     }
     admit_and_run(&app, request, |app, input| {
         let mut body: HighlightsRequest = input.parse()?;
-        let documents = body.take_documents()?.read(app)?;
+        let documents = body.take_documents()?.read(app, input)?;
         respond(app, input, body, documents)
     })
     .await
@@ -131,7 +124,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     let parsed = try_join_all(parsings.into_iter().map(|parsing| app.parser.run(parsing, deadline))).await?;
     let reply = admitted.with_permit(move |app, input| {
         let documents = parsed.into_iter().map(|parsed| app.parser.finish(parsed)).collect::<Result<Vec<_>, _>>()?;
-        let _memory = app.admission.bodies.memory.reserve(documents.iter().map(|document| document.bytes()).sum())?;
+        input.memory.hold(documents.iter().map(|document| document.bytes()).sum())?;
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
         let pages: Vec<RequestPage> = pages.collect();
         check_lengths(pages.iter().map(|page| page.text.as_ref()), "file", app.settings.max_document_bytes)?;
@@ -152,7 +145,7 @@ fn respond(
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted =
         VectorFormat::read(request.return_vectors, request.encoding_format, request.embedding_dtype, kind == FORM)?;
-    let request = request.prepare(documents, app.settings.max_queries)?;
+    let request = request.prepare(documents, app.settings.max_queries, app.settings.max_query_bytes)?;
     let (texts, options) = (&request.texts, &request.options);
     let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
@@ -161,6 +154,8 @@ fn respond(
     let mut frame = Frame::new(&request, &answers);
     let mut work = answers.work;
     let queries: Vec<&str> = texts.queries.iter().map(AsRef::as_ref).collect();
+    let rows = answers.scores.len() + queries.len();
+    let memory = wanted.map(|_| vectors::reserve(app, input, rows)).transpose()?;
     let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;
     let (of_queries, bytes) = match vectors {
         Some(ReturnedVectors::Written { passages, queries }) => {
@@ -172,27 +167,18 @@ fn respond(
     };
     let mut rest = frame.footer(&work, input.queued);
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
+    let mut answer = frame.limited(input.answer()).with_vectors(memory.as_ref().map_or(0, |(bytes, _)| *bytes));
+    frame.check_marks(&answer)?;
     match bytes {
-        Some(bytes) => bytes.form(&Highlights { results: frame.pages().collect(), rest }, work),
-        None if kind == LINES => lines(frame.pages(), &rest, work),
-        None => Reply::json(&Highlights { results: frame.pages().collect(), rest }, work),
-    }
-}
-
-fn lines<'call>(
-    pages: impl Iterator<Item = PageHighlights<'call>>,
-    rest: &Footer,
-    work: Work,
-) -> Result<Reply, Failure> {
-    let mut chunks: Vec<Result<Bytes, std::convert::Infallible>> = Vec::new();
-    let mut chunk = Vec::new();
-    for page in pages {
-        body::write_line(&mut chunk, &page)?;
-        if chunk.len() >= CHUNK_BYTES {
-            chunks.push(Ok(std::mem::take(&mut chunk).into()));
+        None if kind == LINES => {
+            frame.pages().try_for_each(|page| answer.line(&page))?;
+            answer.line(&rest)?;
+            Ok(Reply::new(LINES, answer.finish()?.into_body(), work))
+        }
+        None => Reply::written(answer, &Highlights { results: Listed(|| frame.pages()), rest }, work),
+        Some(bytes) => {
+            answer.json(&Highlights { results: Listed(|| frame.pages()), rest })?;
+            Ok(bytes.form(answer.finish()?, work))
         }
     }
-    body::write_line(&mut chunk, rest)?;
-    chunks.push(Ok(chunk.into()));
-    Ok(Reply::new(LINES, Body::from_stream(stream::iter(chunks)), work))
 }

@@ -25,3 +25,12 @@ pub(crate) fn check_count(count: usize, field: &str, limit: usize) -> Result<(),
         _ => Ok(()),
     }
 }
+
+/// Checks the length of a query, whose words are all compared with those of every page.
+pub(crate) fn check_query(query: &str, field: impl Into<String>, limit: usize) -> Result<(), Failure> {
+    if query.len() <= limit {
+        return Ok(());
+    }
+    let message = format!("the query has {} bytes; the maximum is {limit} (--max-query-bytes)", query.len());
+    Err(Failure::of_amount(Amount::TooMuch, field, message))
+}

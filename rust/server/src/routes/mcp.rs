@@ -43,7 +43,9 @@ use crate::http::admission::Admitted;
 use crate::http::body::check_content_type;
 use crate::http::failure::{Cause, Failure, internal, refused};
 use crate::http::host_check::check_origin;
+use crate::http::input::Input;
 use crate::http::reply::Reply;
+use crate::routes::item_limits;
 use crate::routes::route::{Api, Route};
 
 const INSTRUCTIONS: &str = "Long texts, files and web pages need not be read in full: `highlights` returns the passages that \
@@ -262,14 +264,15 @@ impl ServerHandler for Tools {
     }
 }
 
-/// A tool's result as the SDK takes it.
-fn result(result: &impl serde::Serialize) -> Result<Value, Failure> {
+/// A tool's result as the SDK takes it, which writes it without a limit.
+fn result(input: &Input, result: &impl serde::Serialize) -> Result<Value, Failure> {
+    input.answer().json(result)?;
     serde_json::to_value(result).map_err(|error| crate::http::body::not_json(&error).into())
 }
 
-fn check_query(query: &str) -> Result<(), Failure> {
+fn check_query(app: &App, query: &str) -> Result<(), Failure> {
     if query.trim().is_empty() {
         return refused("query", "it is empty; ask a whole question");
     }
-    Ok(())
+    item_limits::check_query(query, "query", app.settings.max_query_bytes)
 }

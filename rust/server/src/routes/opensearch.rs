@@ -20,7 +20,7 @@ use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::highlights::failure::NATIVE;
-use crate::routes::item_limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths, check_query};
 use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
@@ -117,6 +117,9 @@ fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
     if pairs.iter().any(|pair| pair.question.trim().is_empty()) {
         return refused("question", "a question is empty; it needs at least one character that is not white space");
     }
+    for pair in &pairs {
+        check_query(&pair.question, "question", app.settings.max_query_bytes)?;
+    }
     let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
     let (queries, pairing) = queries(&pairs);
     let request = Request { queries, pages, formats: vec![options.format], titles: Vec::new(), pairing };
@@ -127,7 +130,7 @@ fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
     let mut spans: Vec<Vec<Utf16Span>> =
         request.pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
     let highlights = if is_list { OneOrMany::Many(spans) } else { OneOrMany::One(spans.pop().unwrap_or_default()) };
-    Reply::json(&SemanticHighlights { highlights }, answers.work)
+    Reply::json(input, &SemanticHighlights { highlights }, answers.work)
 }
 
 /// The documents of a list, which a connector may send as a string.

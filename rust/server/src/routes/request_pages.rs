@@ -10,6 +10,8 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::app::App;
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
+use crate::http::memory::RequestMemory;
 use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::settings::Settings;
@@ -84,9 +86,9 @@ pub(crate) struct StoredIds {
 
 impl Documents {
     /// The pages, after checks of their number, their lengths, and that stored ones exist.
-    pub(crate) fn read(self, app: &App) -> Result<Vec<RequestPage>, Failure> {
+    pub(crate) fn read(self, app: &App, input: &Input) -> Result<Vec<RequestPage>, Failure> {
         let Settings { max_documents, max_document_bytes, .. } = app.settings;
-        self.read_within(max_documents, max_document_bytes, Some(&app.store))
+        self.read_within(max_documents, max_document_bytes, Some((&app.store, &input.memory)))
     }
 
     /// As [`Self::read`]; without a store each document needs a text.
@@ -94,7 +96,7 @@ impl Documents {
         self,
         max_documents: usize,
         max_document_bytes: usize,
-        store: Option<&Store>,
+        store: Option<(&Store, &RequestMemory)>,
     ) -> Result<Vec<RequestPage>, Failure> {
         let listed = match self {
             Self::Listed(documents) => documents,
@@ -113,14 +115,18 @@ impl Document {
         Self::Fields(DocumentFields { id: Some(id), title: None, text: None })
     }
 
-    fn read(self, store: Option<&Store>) -> Result<RequestPage, Failure> {
+    fn read(self, store: Option<(&Store, &RequestMemory)>) -> Result<RequestPage, Failure> {
         let DocumentFields { id, title, text } = match self {
             Self::Text(text) => DocumentFields { id: None, title: None, text: Some(text) },
             Self::Fields(fields) => fields,
         };
         let document = match (text, &id, store) {
             (Some(text), ..) => Stored { text_hash: text_hash(&text), title: None, text },
-            (None, Some(id), Some(store)) => store.get(id)?.ok_or_else(|| not_stored(id))?,
+            (None, Some(id), Some((store, memory))) => {
+                let stored = store.get(id)?.ok_or_else(|| not_stored(id))?;
+                memory.hold(stored.text.len())?;
+                stored
+            }
             (None, Some(_), None) => return refused(FIELD, "a document needs a text; this server stores none"),
             (None, None, _) => return refused(FIELD, NOTHING),
         };

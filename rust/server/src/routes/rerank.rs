@@ -20,11 +20,11 @@ use uuid::Uuid;
 
 use self::failure::RERANK;
 use crate::app::App;
-use crate::http::failure::{Failure, refused};
+use crate::http::failure::{Amount, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
-use crate::routes::item_limits::{check_count, check_lengths};
+use crate::routes::item_limits::{check_count, check_lengths, check_query};
 use crate::routes::request_pages::Documents;
 use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
@@ -267,7 +267,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     let request: RerankRequest = input.parse()?;
     check_model(&request.model, app)?;
     let (candidates, is_tei) = match (request.documents, request.texts) {
-        (Some(documents), None) => (documents.read(app, request.rank_fields.as_deref())?, false),
+        (Some(documents), None) => (documents.read(app, input, request.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {
             check_count(texts.len(), "texts", app.settings.max_documents)?;
             check_lengths(texts.iter().map(String::as_str), "texts", app.settings.max_document_bytes)?;
@@ -278,6 +278,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     if request.query.trim().is_empty() {
         return refused("query", "the query is empty; it needs at least one character that is not white space");
     }
+    check_query(&request.query, "query", app.settings.max_query_bytes)?;
     if request.raw_scores == Some(true) {
         return refused("raw_scores", "a score is a cosine, which has no other form; leave it out");
     }
@@ -316,7 +317,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         let rank = |Rank { index, score }: &Rank| TeiRank { index: *index, score: *score, text: text(*index) };
         let compute =
             Compute::of(&app.engine, std::iter::once(query.text.as_str()).chain(texts.iter().copied()), tokenization);
-        return Ok(Reply::json(&ranks.iter().map(rank).collect::<Vec<_>>(), work)?.computed(compute));
+        return Ok(Reply::json(input, &ranks.iter().map(rank).collect::<Vec<_>>(), work)?.computed(compute));
     }
     let returns_documents = request.return_documents.unwrap_or(returns_documents);
     let document =
@@ -335,22 +336,22 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         usage: RerankUsage { prompt_tokens: work.tokens, total_tokens: work.tokens, truncated: work.truncated },
         meta: RerankMeta { api_version: ApiVersion { version }, billed_units: BilledUnits { search_units: 1 } },
     };
-    Reply::json(&answer, work)
+    Reply::json(input, &answer, work)
 }
 
 impl RerankDocuments {
-    fn read(self, app: &App, rank_fields: Option<&[String]>) -> Result<Vec<Candidate>, Failure> {
+    fn read(self, app: &App, input: &Input, rank_fields: Option<&[String]>) -> Result<Vec<Candidate>, Failure> {
         let documents = match self {
             Self::Listed(documents) => documents,
             Self::Stored(documents) => {
-                let pages = documents.read(app)?;
+                let pages = documents.read(app, input)?;
                 return Ok(pages.iter().map(|page| Candidate::of(page.text.as_ref().to_owned())).collect());
             }
         };
         check_count(documents.len(), "documents", app.settings.max_documents)?;
         let read = |(index, document)| match document {
             FieldDocument::Text(text) => Ok(Candidate::of(text)),
-            FieldDocument::Fields(fields) => Candidate::of_fields(fields, rank_fields, index, app),
+            FieldDocument::Fields(fields) => Candidate::of_fields(fields, rank_fields, index, (app, input)),
         };
         let candidates: Vec<Candidate> = documents.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
         check_lengths(
@@ -372,11 +373,12 @@ impl Candidate {
         mut fields: Map<String, Value>,
         names: Option<&[String]>,
         index: usize,
-        app: &App,
+        (app, input): (&App, &Input),
     ) -> Result<Self, Failure> {
         let value = |name: &str| fields.get(name).and_then(Value::as_str);
         if let (1, Some(id)) = (fields.len(), value("id")) {
             let stored = app.store.get(id)?.ok_or_else(|| not_stored(id))?;
+            input.memory.hold(stored.text.len())?;
             return Ok(Self { text: stored.text, fields });
         }
         let parts: Vec<&str> = match (names, value("text")) {
@@ -386,6 +388,12 @@ impl Candidate {
         };
         if parts.is_empty() {
             return refused(format!("documents[{index}]"), "the document has no text among the fields to rank by");
+        }
+        // A field may be named often.
+        let most = app.settings.max_document_bytes;
+        if parts.iter().map(|part| part.len() + 1).sum::<usize>() > most.saturating_add(1) {
+            let message = format!("the fields to rank by have more than {most} bytes, the maximum of a document");
+            return Err(Failure::of_amount(Amount::TooMuch, format!("documents[{index}]"), message));
         }
         let text = parts.join("\n");
         fields.remove("text");

@@ -150,7 +150,7 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
         let is_new = app.store.put(&id, document)?;
         let answer = PutDocument { id: &id, text_hash: &text_hash };
         let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(Reply { status, ..Reply::json(&answer, Work::default())? })
+        Ok(Reply { status, ..Reply::json(input, &answer, Work::default())? })
     })
     .await
 }
@@ -177,14 +177,15 @@ fn put_all(app: &App, input: &Input) -> Result<Reply, Failure> {
             answer.replaced += 1;
         }
     }
-    Reply::json(&answer, Work::default())
+    Reply::json(input, &answer, Work::default())
 }
 
 async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
-    admit_and_run(&app, request, move |app: &App, _: &Input| {
+    admit_and_run(&app, request, move |app: &App, input: &Input| {
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
+        input.memory.hold(stored.text.len())?;
         let Stored { title, text, text_hash } = &stored;
-        Reply::json(&StoredDocument { id: &id, title: title.as_deref(), text_hash, text }, Work::default())
+        Reply::json(input, &StoredDocument { id: &id, title: title.as_deref(), text_hash, text }, Work::default())
     })
     .await
 }
@@ -194,7 +195,8 @@ async fn delete(State(app): State<Arc<App>>, Name(id): Name, request: Request) -
         if !app.store.delete(&id)? {
             return Err(not_stored(&id));
         }
-        Ok(Reply { status: StatusCode::NO_CONTENT, body: Body::empty(), ..Reply::json(&(), Work::default())? })
+        let reply = Reply::new("application/json", Body::empty(), Work::default());
+        Ok(Reply { status: StatusCode::NO_CONTENT, ..reply })
     })
     .await
 }

@@ -300,7 +300,7 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     let compute = Compute::of(&app.engine, inputs.items.iter().filter_map(Item::text), began.elapsed());
     let encoded = encoding.whole()?;
     let (source, others) = encoded.values.split_at(encoded.dimension);
-    Ok(Reply::json(&cosines(source, others), encoded.work)?.computed(compute))
+    Ok(Reply::json(input, &cosines(source, others), encoded.work)?.computed(compute))
 }
 
 /// Routes for classifiers and sparse models.

@@ -12,12 +12,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::vectors::FieldInputs;
 use crate::app::App;
-use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
+use crate::http::dtype::{VALUE_BYTES, write_entries, write_list};
 use crate::http::failure::{Amount, Failure};
 use crate::http::input::RequestControl;
-
-/// Memory of a value: a float32 and its JSON.
-const VALUE_BYTES: usize = size_of::<f32>() + NUMBER_BYTES;
 
 /// Tokenized texts whose tokens are to be encoded.
 pub(super) struct TokenEncoding {

@@ -1,13 +1,19 @@
 //! Tokens of texts and texts of tokens, for clients of Text Embeddings Inference, vLLM, llama.cpp and Cohere.
 
+use std::cell::Cell;
+
 use pullquote_core::engine::Work;
-use pullquote_core::error::Error;
+use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::runtime::call::Call;
+use pullquote_core::tokens;
 use schemars::JsonSchema;
+use serde::ser::{Error as _, SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{cohere, tei, vllm};
 use crate::app::App;
+use crate::http::answer::{AnswerWriter, Listed};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
@@ -96,10 +102,11 @@ pub(crate) struct TokenizeRequest {
     with_pieces: bool,
 }
 
+/// Its text is its name in the vocabulary if the model put it around the text.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Token {
+pub(crate) struct Token<'call> {
     id: i32,
-    text: String,
+    text: &'call str,
     /// Whether the model put it around the text.
     special: bool,
     /// Start in bytes of UTF-8.
@@ -110,30 +117,43 @@ pub(crate) struct Token {
 
 /// The token ids of a prompt.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct TokenizedPrompt {
-    count: usize,
+pub(crate) struct TokenizedPrompt<'call> {
+    #[schemars(with = "Vec<i32>")]
+    tokens: &'call TokenList<'call>,
+    /// With `return_token_strs`.
+    #[schemars(with = "Option<Vec<String>>")]
+    token_strs: Option<TokenList<'call>>,
+    #[schemars(with = "usize")]
+    count: Counted<'call>,
     /// Maximum number of tokens of a text.
     max_model_len: usize,
-    tokens: Vec<i32>,
-    /// With `return_token_strs`.
-    token_strs: Option<Vec<String>>,
+}
+
+/// The number of tokens of a list that stands before it.
+struct Counted<'call>(&'call TokenList<'call>);
+
+impl Serialize for Counted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.count.get().serialize(serializer)
+    }
 }
 
 /// The token ids of a content.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct TokenizedContent {
-    tokens: Vec<ContentToken>,
+pub(crate) struct TokenizedContent<'call> {
+    #[schemars(with = "Vec<ContentToken>")]
+    tokens: TokenList<'call>,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-enum ContentToken {
+enum ContentToken<'call> {
     Id(i32),
     /// With `with_pieces`.
     Piece {
         id: i32,
-        piece: String,
+        piece: &'call str,
     },
 }
 
@@ -183,10 +203,12 @@ pub(crate) struct CohereTokenizeRequest {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct CohereTokens {
+pub(crate) struct CohereTokens<'call> {
     /// Without the model's special tokens.
-    tokens: Vec<i32>,
-    token_strings: Vec<String>,
+    #[schemars(with = "Vec<i32>")]
+    tokens: TokenList<'call>,
+    #[schemars(with = "Vec<String>")]
+    token_strings: TokenList<'call>,
     meta: TokensMeta,
 }
 
@@ -204,49 +226,100 @@ struct TokensMeta {
 
 const META: TokensMeta = TokensMeta { api_version: ApiVersion { version: "1" } };
 
+/// The tokens of a text, which are found while they are written: only those of a part of the text are in memory.
+struct TokenList<'call> {
+    app: &'call App,
+    call: &'call Call<'static>,
+    text: &'call str,
+    adds_special_tokens: bool,
+    entry: TokenEntry,
+    /// How many were written.
+    count: Cell<usize>,
+}
+
+/// What is written of a token.
+#[derive(Clone, Copy)]
+enum TokenEntry {
+    Token,
+    Id,
+    Name,
+    Piece,
+}
+
+impl Serialize for TokenList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut unwritten = None;
+        let mut write = |token: tokens::Token<'_>| {
+            self.count.set(self.count.get() + 1);
+            self.write(token, &mut list).map_err(|error| {
+                unwritten = Some(error);
+                Error::new(ErrorKind::Internal, "the answer cannot be written")
+            })
+        };
+        let check = || self.call.check();
+        let visited = self.app.engine.tokens().visit(self.text, self.adds_special_tokens, &check, &mut write);
+        match (visited, unwritten) {
+            (_, Some(error)) => Err(error),
+            (Err(error), None) => Err(S::Error::custom(error)),
+            (Ok(()), None) => list.end(),
+        }
+    }
+}
+
+impl TokenList<'_> {
+    fn write<S: SerializeSeq>(&self, token: tokens::Token<'_>, list: &mut S) -> Result<(), S::Error> {
+        let tokens::Token { id, name, span } = token;
+        match self.entry {
+            TokenEntry::Id => list.serialize_element(&ContentToken::Id(id)),
+            TokenEntry::Name => list.serialize_element(name),
+            TokenEntry::Piece => list.serialize_element(&ContentToken::Piece { id, piece: name }),
+            TokenEntry::Token => list.serialize_element(&Token {
+                id,
+                text: span.map_or(name, |span| span.of(self.text)),
+                special: span.is_none(),
+                start: span.map(|span| span.start),
+                stop: span.map(|span| span.end),
+            }),
+        }
+    }
+}
+
 fn tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
     let request: TokenizeRequest = input.parse()?;
     check_model(&request.model, app)?;
     let adds_special_tokens = request.add_special_tokens.unwrap_or(request.content.is_none());
+    let call = input.call(None);
+    let list = |text, entry| TokenList { app, call: &call, text, adds_special_tokens, entry, count: Cell::new(0) };
     match (request.inputs, request.prompt, request.content) {
-        (Some(inputs), None, None) => tokens_of_inputs(app, inputs, adds_special_tokens),
+        (Some(inputs), None, None) => {
+            let texts = inputs.read("inputs", app)?;
+            let lists = Listed(|| texts.iter().map(|text| list(text, TokenEntry::Token)));
+            Reply::written(limited(input, "inputs"), &lists, Work::default())
+        }
         (None, Some(prompt), None) => {
-            let listed = list(app, &prompt, "prompt", adds_special_tokens)?;
-            let (count, max_model_len) = (listed.len(), app.engine.max_tokens());
-            let (tokens, texts): (Vec<i32>, Vec<String>) = listed.into_iter().unzip();
-            let token_strs = request.return_token_strs.then_some(texts);
-            Reply::json(&TokenizedPrompt { count, max_model_len, tokens, token_strs }, Work::default())
+            check_lengths([prompt.as_str()], "prompt", app.settings.max_document_bytes)?;
+            let tokens = list(&prompt, TokenEntry::Id);
+            let answer = TokenizedPrompt {
+                token_strs: request.return_token_strs.then(|| list(&prompt, TokenEntry::Name)),
+                count: Counted(&tokens),
+                tokens: &tokens,
+                max_model_len: app.engine.max_tokens(),
+            };
+            Reply::written(limited(input, "prompt"), &answer, Work::default())
         }
         (None, None, Some(content)) => {
-            let token = |(id, piece)| {
-                if request.with_pieces { ContentToken::Piece { id, piece } } else { ContentToken::Id(id) }
-            };
-            let tokens = list(app, &content, "content", adds_special_tokens)?.into_iter().map(token).collect();
-            Reply::json(&TokenizedContent { tokens }, Work::default())
+            check_lengths([content.as_str()], "content", app.settings.max_document_bytes)?;
+            let entry = if request.with_pieces { TokenEntry::Piece } else { TokenEntry::Id };
+            let answer = TokenizedContent { tokens: list(&content, entry) };
+            Reply::written(limited(input, "content"), &answer, Work::default())
         }
         _ => refused("inputs", "one of inputs, prompt and content must be there, and not two of them"),
     }
 }
 
-fn tokens_of_inputs(app: &App, inputs: Strings, adds_special_tokens: bool) -> Result<Reply, Failure> {
-    let listed = |text: &String| {
-        let tokens = app.engine.tokens().list(text, adds_special_tokens)?.into_iter().map(|token| Token {
-            id: token.id,
-            special: token.span.is_none(),
-            text: token.span.map_or(token.text, |span| span.of(text).to_owned()),
-            start: token.span.map(|span| span.start),
-            stop: token.span.map(|span| span.end),
-        });
-        Ok(tokens.collect())
-    };
-    let lists: Vec<Vec<Token>> = inputs.read("inputs", app)?.iter().map(listed).collect::<Result<_, Failure>>()?;
-    Reply::json(&lists, Work::default())
-}
-
-/// The ids of a text's tokens, with their names.
-fn list(app: &App, text: &str, field: &str, adds_special_tokens: bool) -> Result<Vec<(i32, String)>, Failure> {
-    check_lengths([text], field, app.settings.max_document_bytes)?;
-    Ok(app.engine.tokens().list(text, adds_special_tokens)?.into_iter().map(|token| (token.id, token.text)).collect())
+fn limited(input: &Input, field: &'static str) -> AnswerWriter {
+    input.answer().advising(field, "send fewer or shorter texts")
 }
 
 fn decode(app: &App, input: &Input) -> Result<Reply, Failure> {
@@ -261,23 +334,27 @@ fn decode(app: &App, input: &Input) -> Result<Reply, Failure> {
     check_count(lists.len(), "ids", app.settings.max_inputs)?;
     let texts: Vec<String> =
         lists.iter().map(|ids| text_of(app, ids, "ids", skip_special_tokens)).collect::<Result<_, _>>()?;
-    Reply::json(&texts, Work::default())
+    Reply::json(input, &texts, Work::default())
 }
 
 fn detokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
     let text = detokenized(app, input)?;
-    Reply::json(&DetokenizedText { prompt: &text, content: &text }, Work::default())
+    Reply::json(input, &DetokenizedText { prompt: &text, content: &text }, Work::default())
 }
 
 fn cohere_tokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
     let CohereTokenizeRequest { text, model } = input.parse()?;
     check_model(&model, app)?;
-    let (tokens, token_strings) = list(app, &text, "text", false)?.into_iter().unzip();
-    Reply::json(&CohereTokens { tokens, token_strings, meta: META }, Work::default())
+    check_lengths([text.as_str()], "text", app.settings.max_document_bytes)?;
+    let call = input.call(None);
+    let list =
+        |entry| TokenList { app, call: &call, text: &text, adds_special_tokens: false, entry, count: Cell::new(0) };
+    let answer = CohereTokens { tokens: list(TokenEntry::Id), token_strings: list(TokenEntry::Name), meta: META };
+    Reply::written(limited(input, "text"), &answer, Work::default())
 }
 
 fn cohere_detokenize(app: &App, input: &Input) -> Result<Reply, Failure> {
-    Reply::json(&CohereText { text: detokenized(app, input)?, meta: META }, Work::default())
+    Reply::json(input, &CohereText { text: detokenized(app, input)?, meta: META }, Work::default())
 }
 
 fn detokenized(app: &App, input: &Input) -> Result<String, Failure> {

@@ -194,7 +194,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
         data,
         usage: EmbeddingsUsage::of(&work),
     };
-    Reply::json(&answer, work)
+    Reply::json(input, &answer, work)
 }
 
 fn pooling(app: &App, input: &Input) -> Result<Reply, Failure> {

@@ -91,7 +91,7 @@ impl Plan {
         if request.options.get("contents").is_some_and(|contents| !contents.is_null()) {
             return refused("contents", "only /search has options under contents; /contents has them next to urls");
         }
-        let wanted = ContentsOptions::read(request.options, "")?;
+        let wanted = ContentsOptions::read(request.options, "", app.settings.max_query_bytes)?;
         let sent: Vec<Arc<SentDocument>> =
             request.documents.unwrap_or_default().into_iter().map(|Object(document)| Arc::new(document)).collect();
         if !sent.is_empty() {
@@ -131,7 +131,7 @@ impl Plan {
         for page in &mut *named {
             page.read(app);
         }
-        let pages: Vec<ExaPage> = named.iter().filter_map(NamedPage::page).collect();
+        let pages = named.iter().filter_map(|named| named.page(input)).collect::<Result<Vec<ExaPage>, Failure>>()?;
         let (mut found, work) = match wanted.highlights() {
             Some(request) => {
                 let (found, work) = passages::find(app, input, &pages, &request, None)?;
@@ -156,7 +156,7 @@ impl Plan {
             cost_dollars: Cost::default(),
             search_time: milliseconds_since(began),
         };
-        Reply::json(&answer, work)
+        Reply::json(input, &answer, work)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::fetch::{Fetched, Unfetched};
 use crate::http::admission::Admitted;
 use crate::http::failure::{Failure, refused};
+use crate::http::input::Input;
 use crate::routes::item_limits::check_count;
 use crate::routes::schema_placeholders::MAX_DOCUMENT_BYTES;
 use crate::store::Stored;
@@ -101,9 +102,9 @@ impl NamedPage {
         matches!(self.content, Content::ToFetch)
     }
 
-    /// The page, if it is available.
-    pub(in crate::routes) fn page(&self) -> Option<ExaPage<'_>> {
-        let page = |title, text, format| Some(ExaPage::new(&self.name, title, text, format));
+    /// The page, if it is available, and memory for its text.
+    pub(in crate::routes) fn page(&self, input: &Input) -> Option<Result<ExaPage<'_>, Failure>> {
+        let page = |title, text, format| Some(ExaPage::new(input, &self.name, title, text, format));
         match &self.content {
             Content::Sent(sent) => page(sent.title.as_deref(), &sent.text, Format::Text),
             Content::Stored(stored) => page(stored.title.as_deref(), &stored.text, Format::Text),

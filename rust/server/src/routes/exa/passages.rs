@@ -46,8 +46,16 @@ pub(super) struct ScoredSpan {
 }
 
 impl<'call> ExaPage<'call> {
-    pub(super) fn new(name: &'call str, title: Option<&'call str>, source: &'call str, format: Format) -> Self {
-        Self { name, title, source, document: Document::read(source, format) }
+    /// A page, and memory for its text: a request may name it more than once, and an answer have all of it.
+    pub(super) fn new(
+        input: &Input,
+        name: &'call str,
+        title: Option<&'call str>,
+        source: &'call str,
+        format: Format,
+    ) -> Result<Self, Failure> {
+        input.memory.hold(source.len())?;
+        Ok(Self { name, title, source, document: Document::read(source, format) })
     }
 
     /// The title that came with it, or else its own.

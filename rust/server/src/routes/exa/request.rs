@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::http::body;
 use crate::http::failure::{Failure, refused};
+use crate::routes::item_limits::check_query;
 
 /// Characters that each page adds to the shared budget by default.
 const SHARED_CHARACTERS: i64 = 1500;
@@ -103,14 +104,14 @@ impl Warning {
 
 impl ContentsOptions {
     /// Reads and checks the options; `place` is their path in the body.
-    pub(super) fn read(options: Map<String, Value>, place: &str) -> Result<Self, Failure> {
+    pub(super) fn read(options: Map<String, Value>, place: &str, max_query_bytes: usize) -> Result<Self, Failure> {
         let wanted: Self = body::parse_value(Value::Object(options))
             .map_err(|failure| Failure { field: failure.field.map(|field| format!("{place}{field}")), ..failure })?;
-        wanted.check(place)?;
+        wanted.check(place, max_query_bytes)?;
         Ok(wanted)
     }
 
-    fn check(&self, place: &str) -> Result<(), Failure> {
+    fn check(&self, place: &str, max_query_bytes: usize) -> Result<(), Failure> {
         let invalid = |field: &str, message: String| refused(format!("{place}{field}"), message);
         if let Some(options) = self.highlights() {
             for (name, value) in [
@@ -122,9 +123,11 @@ impl ContentsOptions {
                     return invalid(&format!("highlights.{name}"), format!("it must be at least 1, not {value}"));
                 }
             }
-            if options.query.is_some_and(|query| query.trim().is_empty()) {
+            let query = options.query.as_deref().unwrap_or("?");
+            if query.trim().is_empty() {
                 return invalid("highlights.query", "the query is empty; leave it out, or pass a question".to_owned());
             }
+            check_query(query, format!("{place}highlights.query"), max_query_bytes)?;
         }
         for (name, options) in [("text", self.text()), ("context", self.context())] {
             if options.is_some_and(|options| options.max_characters == Some(0)) {
@@ -245,7 +248,7 @@ mod tests {
 
     fn read(options: Value) -> Result<ContentsOptions, Failure> {
         let Value::Object(options) = options else { panic!("an object") };
-        ContentsOptions::read(options, "contents.")
+        ContentsOptions::read(options, "contents.", 1000)
     }
 
     fn options(highlights: &Value, is_shared: bool) -> Options {

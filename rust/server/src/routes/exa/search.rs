@@ -41,9 +41,10 @@ pub(super) async fn search(State(app): State<Arc<App>>, request: Request) -> Res
 }
 
 fn respond(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
-    let search = Search::read(input)?;
+    let search = Search::read(app, input)?;
     let (listed, mut work) = find(app, input, &search.query, search.num_results)?;
-    let pages: Vec<ExaPage> = listed.iter().map(|found| page(&found.id, &found.stored)).collect();
+    let pages: Vec<ExaPage> =
+        listed.iter().map(|found| page(input, &found.id, &found.stored)).collect::<Result<_, _>>()?;
     let mut warned = warnings(&search.rest, "", &QUIET);
     warned.extend(search.wanted.warnings(PLACE));
     let mut found: Vec<Option<Passages>> = Vec::new();
@@ -69,11 +70,11 @@ fn respond(app: &App, input: &Input, began: Instant) -> Result<Reply, Failure> {
         cost_dollars: Cost::default(),
         search_time: milliseconds_since(began),
     };
-    Reply::json(&answer, work)
+    Reply::json(input, &answer, work)
 }
 
-fn page<'call>(id: &'call str, stored: &'call Stored) -> ExaPage<'call> {
-    ExaPage::new(id, stored.title.as_deref(), &stored.text, Format::Text)
+fn page<'call>(input: &Input, id: &'call str, stored: &'call Stored) -> Result<ExaPage<'call>, Failure> {
+    ExaPage::new(input, id, stored.title.as_deref(), &stored.text, Format::Text)
 }
 
 /// The best stored documents for a query, each with the score of its best passage; ties are in the order of ids.
@@ -87,10 +88,8 @@ pub(in crate::routes) fn find(
     if size.documents > app.settings.max_documents || size.bytes > MAX_EXACT_BYTES {
         return shortlist(app, input, query, most);
     }
-    // For copies of the documents.
-    let _memory = app.admission.bodies.memory.reserve(size.bytes)?;
     let all = app.store.all()?;
-    let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(id, stored)).collect();
+    let pages: Vec<ExaPage> = all.iter().map(|(id, stored)| page(input, id, stored)).collect::<Result<_, _>>()?;
     let (passages, work) = passages::find(app, input, &pages, &HighlightOptions::one(), Some(query))?;
     let score = |passages: &Passages| passages.spans.first().map(|span| span.score);
     let scores: Vec<Option<f32>> = passages.iter().map(score).collect();

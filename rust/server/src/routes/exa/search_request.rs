@@ -5,8 +5,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::request::ContentsOptions;
+use crate::app::App;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
+use crate::routes::item_limits::check_query;
 
 /// The path of the options for pages.
 pub(super) const PLACE: &str = "contents.";
@@ -43,11 +45,13 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn read(input: &Input) -> Result<Self, Failure> {
+    pub(super) fn read(app: &App, input: &Input) -> Result<Self, Failure> {
         let SearchRequest { query, num_results, contents, rest } = input.parse()?;
         if query.trim().is_empty() {
             return refused("query", "the query is empty; it needs at least one character");
         }
+        let max_query_bytes = app.settings.max_query_bytes;
+        check_query(&query, "query", max_query_bytes)?;
         for name in ["highlights", "text", "summary", "context"] {
             if rest.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false))) {
                 return refused(name, "it belongs under contents");
@@ -58,7 +62,7 @@ impl Search {
         if !(1..=MOST_RESULTS).contains(&num_results) {
             return refused("numResults", format!("it must be from 1 to {MOST_RESULTS}, not {request}"));
         }
-        let wanted = ContentsOptions::read(contents.unwrap_or_default(), PLACE)?;
+        let wanted = ContentsOptions::read(contents.unwrap_or_default(), PLACE, max_query_bytes)?;
         Ok(Self { query, num_results, wanted, rest })
     }
 }

@@ -38,7 +38,7 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
         return Err(Failure::new(Cause::Upstream, "there is no upstream"));
     };
     let mut admitted = Admitted::admit(app, request).await?;
-    let mut forwarded = admitted.with_permit(|_, input| Forwarded::read(input)).await?;
+    let mut forwarded = admitted.with_permit(|app, input| Forwarded::read(app, input)).await?;
     let body = std::mem::take(&mut forwarded.body);
     let deadline = admitted.limits.deadline.into();
     let answered = upstream.search(&admitted.headers, admitted.span.as_ref(), body, deadline).await?;
@@ -47,8 +47,8 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
 }
 
 impl Forwarded {
-    fn read(input: &Input) -> Result<Self, Failure> {
-        let search = Search::read(input)?;
+    fn read(app: &App, input: &Input) -> Result<Self, Failure> {
+        let search = Search::read(app, input)?;
         let highlights = search.wanted.highlights();
         let mut request: Map<String, Value> = input.parse()?;
         if highlights.is_some()
@@ -72,16 +72,13 @@ impl Forwarded {
 
     fn respond(&self, app: &App, input: &Input, answered: &Answered) -> Result<Reply, Failure> {
         let Some(request) = self.highlights.as_ref().filter(|_| answered.status.is_success()) else {
-            return Ok(Reply {
-                status: answered.status,
-                body: answered.body.clone().into(),
-                ..Reply::json(&(), Work::default())?
-            });
+            let body = answered.body.clone().into();
+            return Ok(Reply { status: answered.status, ..Reply::new("application/json", body, Work::default()) });
         };
         let strange = || Failure::new(Cause::Upstream, "the upstream's answer has no results");
         let mut answer: Map<String, Value> = serde_json::from_slice(&answered.body).map_err(|_| strange())?;
         let Some(Value::Array(results)) = answer.get_mut("results") else { return Err(strange()) };
-        let pages: Vec<ExaPage> = results.iter().map(page).collect();
+        let pages = results.iter().map(|result| page(input, result)).collect::<Result<Vec<ExaPage>, Failure>>()?;
         let (found, work) = passages::find(app, input, &pages, request, Some(&self.search.query))?;
         drop(pages);
         let mut warnings = request.warnings(PLACE);
@@ -102,7 +99,7 @@ impl Forwarded {
                 all.extend(warnings.iter().map(|warning| json!(warning)));
             }
         }
-        Reply::json(&answer, work)
+        Reply::json(input, &answer, work)
     }
 
     /// Puts a page's highlights into its result, and removes a text that the client did not ask for.
@@ -135,7 +132,7 @@ fn context_page(result: &Value) -> ContextPage<'_> {
 }
 
 /// A result's page; one without a text has no highlights.
-fn page(result: &Value) -> ExaPage<'_> {
+fn page<'call>(input: &Input, result: &'call Value) -> Result<ExaPage<'call>, Failure> {
     let text = |name: &str| result.get(name).and_then(Value::as_str);
-    ExaPage::new(text("url").unwrap_or_default(), text("title"), text("text").unwrap_or_default(), Format::Text)
+    ExaPage::new(input, text("url").unwrap_or_default(), text("title"), text("text").unwrap_or_default(), Format::Text)
 }

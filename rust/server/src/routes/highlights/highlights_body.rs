@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use pullquote_core::engine::options::seconds;
 use pullquote_core::engine::{Answers, Question, Request};
-use pullquote_core::error::Result;
+use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_wire::result::Highlights;
 
 use super::request::{HighlightsRequest, PreparedRequest};
 use super::response::Frame;
+use crate::http::answer::{AnswerWriter, Listed, WrittenAnswer};
 use crate::http::body;
-use crate::http::failure::{Failure, refused};
+use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::request_pages::RequestText;
 
 /// Limits of a body.
@@ -23,11 +24,14 @@ pub struct BodyLimits {
     /// Bytes of UTF-8 of each document.
     pub max_document_bytes: usize,
     pub max_queries: usize,
+    /// Bytes of UTF-8 of each query.
+    pub max_query_bytes: usize,
 }
 
 /// A checked body of `POST /highlights`.
 pub struct HighlightsBody {
     request: PreparedRequest,
+    bytes: usize,
     timeout: Option<Duration>,
 }
 
@@ -59,8 +63,8 @@ impl HighlightsBody {
             );
         }
         let documents = fields.take_documents()?.read_within(limits.max_documents, limits.max_document_bytes, None)?;
-        let request = fields.prepare(documents, limits.max_queries)?;
-        Ok(Self { timeout: request.options.timeout.map(seconds).transpose()?, request })
+        let request = fields.prepare(documents, limits.max_queries, limits.max_query_bytes)?;
+        Ok(Self { bytes: body.len(), timeout: request.options.timeout.map(seconds).transpose()?, request })
     }
 
     pub fn request(&self) -> Arc<Request<RequestText>> {
@@ -89,11 +93,19 @@ impl HighlightsBody {
     /// The response's JSON, after a wait of `queued` for its turn.
     ///
     /// # Errors
-    /// [`pullquote_core::error::ErrorKind::Internal`] if an answer does not fit JSON.
+    /// [`ErrorKind::InvalidArgument`] if an option makes the answer too large for the request.
     pub fn response(&self, answers: &Answers, queued: Duration) -> Result<Vec<u8>> {
         let frame = Frame::new(&self.request, answers);
-        let response = Highlights { results: frame.pages().collect(), rest: frame.footer(&answers.work, queued) };
-        serde_json::to_vec(&response).map_err(|error| body::not_json(&error))
+        let mut answer = frame.limited(AnswerWriter::hosted(self.call(), self.bytes));
+        let written = frame.check_marks(&answer).and_then(|()| {
+            answer
+                .json(&Highlights { results: Listed(|| frame.pages()), rest: frame.footer(&answers.work, queued) })?;
+            answer.finish()
+        });
+        written.map(WrittenAnswer::into_vec).map_err(|failure| {
+            let kind = if let Cause::Core(kind) = failure.cause { kind } else { ErrorKind::Internal };
+            Error::new(kind, failure.message_with_field())
+        })
     }
 }
 

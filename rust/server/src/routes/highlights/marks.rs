@@ -44,6 +44,11 @@ impl Marks {
         Some(Self { pre: text(pre, "<em>"), post: text(post, "</em>"), encoder })
     }
 
+    /// Bytes of the two tags around a word.
+    pub(super) const fn bytes(&self) -> usize {
+        self.pre.len() + self.post.len()
+    }
+
     /// The passage with tags around `words`, which are in order and do not overlap.
     pub(super) fn around(
         &self,

@@ -15,7 +15,7 @@ use super::marks::{MarkEncoder, Marks, Tag};
 use super::vectors::VectorEncoding;
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::routes::item_limits::check_count;
+use crate::routes::item_limits::{check_count, check_query};
 use crate::routes::request_pages::{Documents, RequestPage, RequestText};
 use crate::routes::schema_placeholders::MAX_QUERIES;
 
@@ -94,7 +94,12 @@ impl HighlightsRequest {
         self.documents.take().ok_or_else(|| missing("documents", &self.options))
     }
 
-    pub(super) fn prepare(self, documents: Vec<RequestPage>, max_queries: usize) -> Result<PreparedRequest, Failure> {
+    pub(super) fn prepare(
+        self,
+        documents: Vec<RequestPage>,
+        max_queries: usize,
+        max_query_bytes: usize,
+    ) -> Result<PreparedRequest, Failure> {
         check_fields(&self.options)?;
         let (queries, listed) = match self.query {
             Some(Queries::One(query)) => (vec![query], false),
@@ -103,6 +108,10 @@ impl HighlightsRequest {
         };
         let options: Options = body::read_options(self.options)?;
         check_count(queries.len(), "query", max_queries)?;
+        for (index, query) in queries.iter().enumerate() {
+            let field = if listed { format!("query[{index}]") } else { "query".to_owned() };
+            check_query(query, field, max_query_bytes)?;
+        }
         let mut texts = Request {
             pairing: Pairing::new(&options, queries.len(), documents.len())?,
             queries: queries.into_iter().map(RequestText::from).collect(),

@@ -7,10 +7,14 @@ use pullquote_core::engine::{Answers, Pairing, Rows, Work, number, pair};
 use pullquote_core::highlights::MinScore;
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_wire::result::{Footer, Highlight, HighlightsUsage, PageHighlights, Timings};
+use serde::Serialize;
 
 use super::blocks::blocks;
+use super::marks::Marks;
 use super::request::PreparedRequest;
 use super::vectors::Written;
+use crate::http::answer::{AnswerWriter, Listed};
+use crate::http::failure::Failure;
 
 /// What the highlights of a response are made of.
 pub(super) struct Frame<'call> {
@@ -27,8 +31,31 @@ impl<'call> Frame<'call> {
         Self { request, answers, rows, vectors: None }
     }
 
+    /// Limits an answer, and names the option that makes it large.
+    pub(super) fn limited(&self, answer: AnswerWriter) -> AnswerWriter {
+        let PreparedRequest { texts, options, return_texts, return_blocks, marks, .. } = self.request;
+        let queries = if texts.pairing == Pairing::All { texts.queries.len() } else { 1 };
+        let options = [
+            ("context", options.context > 0),
+            ("pre_tags", marks.is_some()),
+            ("explain", options.explain),
+            ("return_blocks", *return_blocks),
+            ("return_texts", *return_texts),
+            ("top_k", true),
+        ];
+        let used: Vec<&str> = options.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
+        let advice = format!("use less of {}, or send fewer documents at once", used.join(", "));
+        answer.for_queries(queries).advising(used[0], advice)
+    }
+
+    /// Refuses tags that would make a highlight too large, which is in memory as a whole.
+    pub(super) fn check_marks(&self, answer: &AnswerWriter) -> Result<(), Failure> {
+        let bytes = |marks: &Marks| self.answers.matches.words.len().saturating_mul(marks.bytes());
+        self.request.marks.as_ref().map_or(Ok(()), |marks| answer.check(bytes(marks)))
+    }
+
     /// The highlights of each page, in the order of the answers.
-    pub(super) fn pages(&self) -> impl Iterator<Item = PageHighlights<'_>> {
+    pub(super) fn pages(&self) -> impl Iterator<Item = PageHighlights<'_, impl Serialize>> {
         (0..self.answers.ends.len()).map(|answer| self.page(answer))
     }
 
@@ -64,7 +91,7 @@ impl<'call> Frame<'call> {
         (0..self.answers.scores.len()).map(text).collect()
     }
 
-    fn page(&self, answer: usize) -> PageHighlights<'_> {
+    fn page(&self, answer: usize) -> PageHighlights<'_, impl Serialize> {
         let (request, pages) = (self.request, self.request.texts.pages.len());
         let (query, index) = match request.texts.pairing {
             Pairing::All => (answer / pages, answer % pages),
@@ -73,6 +100,8 @@ impl<'call> Frame<'call> {
         };
         let (rows, format) = (self.answers.rows_of(answer), self.answers.formats[index]);
         let source = request.texts.pages[index].as_ref();
+        // What does not depend on the query is said once.
+        let is_first = answer == index;
         PageHighlights {
             index,
             id: request.ids[index].as_deref().map(Into::into),
@@ -82,9 +111,10 @@ impl<'call> Frame<'call> {
             windows: self.answers.windows[index],
             windows_scored: self.answers.windows_scored[index],
             answered: is_answered(&self.answers.scores[rows.clone()]),
-            text: request.return_texts.then(|| self.answers.texts[index].as_deref().unwrap_or(source).into()),
-            blocks: request.return_blocks.then(|| blocks(source, format, request.offsets)),
-            highlights: rows.map(|row| self.highlight(index, row)).collect(),
+            text: (request.return_texts && is_first)
+                .then(|| self.answers.texts[index].as_deref().unwrap_or(source).into()),
+            blocks: (request.return_blocks && is_first).then(|| blocks(source, format, request.offsets)),
+            highlights: Listed(move || rows.clone().map(move |row| self.highlight(index, row))),
         }
     }
 

@@ -5,25 +5,25 @@
 
 use std::fmt::Write;
 
-use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures_util::stream;
 use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::Work;
+use pullquote_core::error::ErrorKind;
 use pullquote_core::tokens::Role;
 use pullquote_wire::result::Vector;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::http::body;
-use crate::http::dtype::pack;
-use crate::http::failure::Failure;
-use crate::http::input::RequestControl;
+use crate::http::answer::WrittenAnswer;
+use crate::http::dtype::{VALUE_BYTES, pack};
+use crate::http::failure::{Cause, Failure};
+use crate::http::input::{Input, RequestControl};
 use crate::http::reply::Reply;
 use crate::http::vector_headers::{OCTETS, headers};
 use crate::routes::openai::check_json_dtype;
@@ -132,6 +132,22 @@ impl VectorFormat {
     }
 }
 
+/// Memory for this number of vectors and their JSON, with its bytes.
+pub(super) fn reserve(app: &App, input: &Input, rows: usize) -> Result<(usize, OwnedSemaphorePermit), Failure> {
+    let row_bytes = app.engine.spec().dimension * VALUE_BYTES;
+    let (bytes, most) = (rows * row_bytes, input.memory.max_answer_bytes());
+    if bytes > most {
+        let message = format!(
+            "the answer would have {rows} vectors, and this server returns at most {} in one; use less of top_k, or send \
+             fewer documents at once",
+            most / row_bytes
+        );
+        let cause = Cause::Core(ErrorKind::InvalidArgument);
+        return Err(Failure::of_field(cause, "return_vectors", message));
+    }
+    Ok((bytes, input.memory.reserve_answer(bytes)?))
+}
+
 impl Written {
     pub(super) fn rows(&self) -> impl Iterator<Item = Vector<'_>> {
         (0..).map_while(|row| self.row(row))
@@ -148,11 +164,13 @@ impl Written {
 impl BinaryVectors {
     /// The answer with three parts: the JSON, the passages' vectors in the order in which it has them, and the
     /// queries'.
-    pub(super) fn form(self, answer: &impl Serialize, work: Work) -> Result<Reply, Failure> {
+    pub(super) fn form(self, answer: WrittenAnswer, work: Work) -> Reply {
         let boundary = format!("pullquote-{}", Uuid::new_v4().simple());
-        let json = serde_json::to_vec(answer).map_err(|error| body::not_json(&error))?;
-        let mut parts: Vec<Bytes> = Vec::new();
-        let mut part = |name: &str, content_type: &str, headers: &[(HeaderName, HeaderValue)], content: Bytes| {
+        let mut form = WrittenAnswer::default();
+        let mut part = |name: &str,
+                        content_type: &str,
+                        headers: &[(HeaderName, HeaderValue)],
+                        content: WrittenAnswer| {
             let mut head = format!(
                 "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\ncontent-type: {content_type}\r\n"
             );
@@ -160,19 +178,20 @@ impl BinaryVectors {
                 let _ = write!(head, "{name}: {}\r\n", value.to_str().unwrap_or_default());
             }
             let _ = write!(head, "content-length: {}\r\n\r\n", content.len());
-            parts.extend([head.into(), content, Bytes::from_static(b"\r\n")]);
+            form.push(head);
+            form.append(content);
+            form.push(Bytes::from_static(b"\r\n"));
         };
-        part("highlights", "application/json", &[], json.into());
+        part("highlights", "application/json", &[], answer);
         for (name, vectors) in [("vectors", self.passages), ("queries", self.queries)] {
             let rows = vectors.len() / self.dtype.row_bytes(self.dimension);
-            part(name, OCTETS, &headers(rows, self.dimension, self.dtype.into()), vectors);
+            let mut content = WrittenAnswer::default();
+            content.push(vectors);
+            part(name, OCTETS, &headers(rows, self.dimension, self.dtype.into()), content);
         }
-        parts.push(format!("--{boundary}--\r\n").into());
-        let length: usize = parts.iter().map(Bytes::len).sum();
-        let body = Body::from_stream(stream::iter(parts.into_iter().map(Ok::<_, std::convert::Infallible>)));
+        form.push(format!("--{boundary}--\r\n"));
         let content_type =
             HeaderValue::from_str(&format!("{FORM}; boundary={boundary}")).unwrap_or(HeaderValue::from_static(FORM));
-        let headers = vec![(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, length.into())];
-        Ok(Reply { headers, ..Reply::new(FORM, body, work) })
+        Reply { headers: vec![(header::CONTENT_TYPE, content_type)], ..Reply::new(FORM, form.into_body(), work) }
     }
 }

@@ -141,7 +141,7 @@ pub(super) async fn highlights(
 }
 
 fn check(app: &App, request: &HighlightsArguments, urls: &[String]) -> Result<(), Failure> {
-    check_query(&request.query)?;
+    check_query(app, &request.query)?;
     for (name, value) in [("max_tokens", request.max_tokens), ("max_passages", request.max_passages)] {
         if value < 1 {
             return refused(name, format!("it must be a whole number from 1, not {value}"));
@@ -176,7 +176,8 @@ fn respond(
         page.read(app);
     }
     let failed: Vec<FailedSource> = named.iter().filter_map(failed_source).collect();
-    let pages: Vec<(&NamedPage, ExaPage)> = named.iter().filter_map(|named| Some((named, named.page()?))).collect();
+    let pages = named.iter().filter_map(|named| Some(named.page(input)?.map(|page| (named, page))));
+    let pages = pages.collect::<Result<Vec<(&NamedPage, ExaPage)>, Failure>>()?;
     let texts = body.texts.iter().flatten().enumerate().map(|(number, text)| Source {
         name: format!("texts[{number}]").into(),
         title: None,
@@ -186,7 +187,7 @@ fn respond(
     });
     let sources: Vec<Source> = texts.chain(pages.iter().map(|(named, page)| Source::of(named, page))).collect();
     if sources.is_empty() {
-        return Ok((result(&ToolAnswer::unanswered(failed))?, Work::default()));
+        return Ok((result(input, &ToolAnswer::unanswered(failed))?, Work::default()));
     }
     let request = Request {
         queries: vec![body.query.as_str()],
@@ -203,7 +204,7 @@ fn respond(
     let call = input.call(None);
     let answers = app.engine.wait(&call, app.engine.highlights(&request, &Question::new(&options)?, &call))?;
     let texts = &request.pages;
-    let passages = passages(&sources, texts, &answers);
+    let passages = passages(input, &sources, texts, &answers)?;
     let read: Vec<&str> =
         texts.iter().zip(&answers.texts).map(|(source, text)| text.as_deref().unwrap_or(source)).collect();
     let is_answered = is_answered(&answers.scores);
@@ -216,7 +217,7 @@ fn respond(
         total_tokens: total_tokens(app, &read, &call)?,
         failed,
     };
-    Ok((result(&answer)?, answers.work))
+    Ok((result(input, &answer)?, answers.work))
 }
 
 impl<'call> Source<'call> {
@@ -237,19 +238,23 @@ fn failed_source(page: &NamedPage) -> Option<FailedSource> {
 }
 
 /// The passages of all sources, best first; ties are in the order of position.
-fn passages(sources: &[Source], texts: &[&str], answers: &Answers) -> Vec<Passage> {
+fn passages(input: &Input, sources: &[Source], texts: &[&str], answers: &Answers) -> Result<Vec<Passage>, Failure> {
     let mut rows: Vec<usize> = (0..answers.scores.len()).collect();
     rows.sort_by(|a, b| answers.scores[*b].total_cmp(&answers.scores[*a]));
     let found = Rows::new(answers, rows.iter().copied(), |page| texts[page]);
+    let limit = input.answer().advising("max_passages", "ask for fewer passages, or send shorter texts");
+    let mut bytes = 0;
     let passage = |row: usize| {
         let source = &sources[number(answers.pages[row])];
         let highlight = found.highlight(row, OffsetUnit::Codepoint);
+        bytes += highlight.parts().iter().map(|(_, text)| text.len()).sum::<usize>();
+        limit.check(bytes)?;
         let of_text = (highlight.start, highlight.end);
         // An agent has the source of its own texts; of a page it can read the text only.
         let of_source = highlight.source_start.zip(highlight.source_end).filter(|_| source.page.is_none());
         let (start, end) = of_source.unwrap_or(of_text);
         let document = source.page.and_then(NamedPage::document);
-        Passage {
+        Ok(Passage {
             text: highlight.text.into(),
             source: source.name.to_string(),
             start,
@@ -258,7 +263,7 @@ fn passages(sources: &[Source], texts: &[&str], answers: &Answers) -> Vec<Passag
             score: (f64::from(highlight.score) * 1e4).round() / 1e4,
             header: highlight.header.unwrap_or_default().into(),
             breadcrumbs: highlight.breadcrumbs.into_iter().flatten().map(|one| one.text.into()).collect(),
-        }
+        })
     };
     rows.into_iter().map(passage).collect()
 }

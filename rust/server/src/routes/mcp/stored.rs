@@ -57,24 +57,25 @@ pub(super) struct Page {
 
 pub(super) async fn search(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
     let SearchArguments { query } = parse_value(arguments)?;
-    check_query(&query)?;
     let found = admitted.with_permit(move |app, input| {
+        check_query(app, &query)?;
         check_store(app)?;
         let (found, work) = find(app, input, &query, RESULTS)?;
         let results = found.into_iter().map(|found| {
             let title = title(found.stored.title.as_deref(), &found.id);
             SearchResult { url: found.id.clone(), id: found.id, title }
         });
-        Ok((result(&SearchResults { results: results.collect() })?, work))
+        Ok((result(input, &SearchResults { results: results.collect() })?, work))
     });
     found.await
 }
 
 pub(super) async fn fetch(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
     let FetchArguments { id } = parse_value(arguments)?;
-    let read = admitted.with_permit(move |app, _| {
+    let read = admitted.with_permit(move |app, input| {
         check_store(app)?;
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
+        input.memory.hold(stored.text.len())?;
         let page = Page {
             title: title(stored.title.as_deref(), &id),
             text: stored.text,
@@ -82,7 +83,7 @@ pub(super) async fn fetch(admitted: &mut Admitted<App>, arguments: Value) -> Res
             metadata: BTreeMap::from([("text_hash", stored.text_hash)]),
             id,
         };
-        Ok((result(&page)?, Work::default()))
+        Ok((result(input, &page)?, Work::default()))
     });
     read.await
 }
