@@ -33,7 +33,7 @@ use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 use self::limited_body::Unread;
-use crate::http::body::BodyMemory;
+use crate::http::unread_bodies::BodyMemory;
 use crate::net::http_client;
 use crate::settings::{Settings, networks};
 use addresses::{Guard, PrivateAddress};

@@ -19,6 +19,8 @@ pub(crate) mod otel;
 pub(crate) mod reply;
 pub(crate) mod request_id;
 pub(crate) mod route_table;
+pub(crate) mod slots;
 pub(crate) mod tei_headers;
 pub(crate) mod trace_context;
+pub(crate) mod unread_bodies;
 pub(crate) mod vector_headers;

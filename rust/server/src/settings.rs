@@ -12,6 +12,11 @@ pub(crate) fn check(settings: &Settings) -> Result<()> {
             settings.max_body_bytes, settings.max_queue_bytes
         )));
     }
+    if settings.max_key_requests.is_some() && settings.api_key.is_empty() && settings.api_keys_file.is_none() {
+        return Err(invalid(
+            "max_key_requests counts the requests of each key, and needs api_key or api_keys_file".to_owned(),
+        ));
+    }
     let path = settings.url_prefix.trim_end_matches('/');
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
     let is_path = path.starts_with('/') && !path.contains("//") && path.bytes().all(is_plain);
@@ -60,6 +65,7 @@ pub(crate) mod tests {
             (json!({"max_concurrent": 0}), &["max_concurrent", "0"][..]),
             (json!({"max_header_bytes": 100}), &["max_header_bytes", "8192", "100"]),
             (json!({"max_queue_bytes": 5}), &["max_queue_bytes", "max_body_bytes"]),
+            (json!({"max_key_requests": 5}), &["max_key_requests", "api_key"]),
             (json!({"header_timeout": 0}), &["header_timeout", "0 seconds"]),
             (json!({"uds_mode": "rw"}), &["uds_mode", "660", "rw"]),
             (json!({"port": 70_000}), &["port", "65535", "70000"]),

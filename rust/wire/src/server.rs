@@ -61,7 +61,8 @@ crate::settings! {
 
         /// Open connections; excess connections get 503.
         ///
-        /// The system keeps up to 1,024 more until the server accepts them.
+        /// The system keeps up to 1,024 more until the server accepts them. Half as many bodies, or as many as requests may
+        /// queue and run, are read at the same time; above that, the slowest get 408.
         #[schemars(range(min = 1))]
         max_connections: usize = 2048,
         /// Bytes of a request's headers.
@@ -76,8 +77,13 @@ crate::settings! {
         max_concurrent: usize = 64,
         /// Queued requests; excess requests get 429.
         max_queue: usize = 512,
+        /// Queued and running requests of one key; excess requests get 429, and those of other keys do not.
+        #[schemars(range(min = 1), extend("x-default" = "no limit"))]
+        max_key_requests: Option<usize> = None,
         /// Bytes of the bodies of queued and running requests and of the texts that they name, and as many of answers that
         /// clients have not read; excess requests get 429.
+        ///
+        /// Bodies that are being read count as they arrive. At the limit, the slowest of them get 408.
         max_queue_bytes: usize = 256 * MEBIBYTE,
         /// Documents of a request; more get 422.
         #[schemars(range(min = 1))]

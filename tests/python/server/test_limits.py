@@ -170,17 +170,91 @@ def test_max_queue_is_429_before_body_is_read(tmp_path: Path) -> None:
         assert [RequestInFlight.texts(call) for call in calls] == [["blocker"]] * 2
 
 
-def test_max_queue_bytes_is_429() -> None:
-    """The memory for bodies fits one of the largest, which has been announced but not sent."""
-    with letter_server("--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
-        head = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999000\r\n\r\n"
-        with server.connect() as waiting:
-            waiting.sendall(head)
-            wait_for(lambda: metric(server, "pullquote_requests_waiting") == 1)
-            answer = post(server, query="b" * 2000)
-            assert (answer.status_code, answer.json()["error"]["kind"]) == (429, "overloaded")
-        wait_for(lambda: metric(server, "pullquote_requests_waiting") == 0)
+def test_max_queue_bytes_is_429(tmp_path: Path) -> None:
+    """The memory for bodies fits one of the largest, which is queued."""
+    with gated_server(tmp_path, "--max-body-bytes", "1000000", "--max-queue-bytes", "1000000") as server:
+        large = threading.Thread(target=lambda: post(server, ignored="b" * 990_000, documents=["blocker"]))
+        large.start()
+        wait_for_running(server)
+        answer = post(server, ignored="b" * 20_000)
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (429, "overloaded")
+        # Without its body.
+        with server.connect() as connection:
+            connection.sendall(HEAD % b"20000")
+            assert connection.recv(12) == b"HTTP/1.1 429"
+        open_gate(tmp_path)
+        large.join()
+        assert post(server, ignored="b" * 20_000).status_code == 200
+
+
+HEAD = b"POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %b\r\n\r\n"
+
+
+def test_unread_bodies_take_neither_slots_nor_announced_memory() -> None:
+    options = [
+        "--max-concurrent",
+        "1",
+        "--max-queue",
+        "1",
+        "--max-body-bytes",
+        "1000000",
+        "--max-queue-bytes",
+        "1000000",
+    ]
+    with letter_server(*options) as server, contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(server.connect()).sendall(HEAD % b"999000" + b"{")
+        wait_for(lambda: metric(server, "pullquote_bodies_unread") == 20)
+        assert metric(server, "pullquote_requests_waiting") == 0
+        assert post(server, ignored="b" * 20_000).status_code == 200
+
+
+def test_slowest_of_too_many_unread_bodies_gets_408() -> None:
+    """With 16 connections, 8 bodies are read at the same time."""
+    with (
+        letter_server("--max-concurrent", "1", "--max-queue", "1", "--max-connections", "16") as server,
+        contextlib.ExitStack() as stack,
+    ):
+        slow = []
+        for count in range(8):
+            slow.append(stack.enter_context(server.connect()))
+            slow[-1].sendall(HEAD % b"1000" + b"{")
+            wait_for(lambda count=count: metric(server, "pullquote_bodies_unread") == count + 1)
         assert post(server).status_code == 200
+        answer = read_until_closed(slow[0])
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b'"kind":"slow_sender"' in answer
+        assert metric(server, "pullquote_bodies_unread") == 7
+        # The next one may take its time.
+        body = json.dumps(SMALL).encode()
+        slow[1].sendall(body[1:] + b" " * (1000 - len(body)))
+        assert slow[1].recv(12) == b"HTTP/1.1 200"
+
+
+def test_max_key_requests_is_429_for_that_key(tmp_path: Path) -> None:
+    options = ["--api-key", "one", "--api-key", "other", "--max-key-requests", "2"]
+
+    def put(key: str) -> httpx.Response:
+        return httpx.put(f"{server.url}/documents/a", json={"text": "a"}, headers={"x-api-key": key}, timeout=60)
+
+    def block() -> None:
+        body = SMALL | {"documents": ["blocker"]}
+        httpx.post(f"{server.url}/highlights", json=body, headers={"authorization": "Bearer one"}, timeout=60)
+
+    with gated_server(tmp_path, *options) as server:
+        threads = [threading.Thread(target=block) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        wait_for_running(server, 2)
+        answer = put("one")
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (429, "overloaded")
+        assert answer.headers["retry-after"] == "1"
+        assert names_all(answer.json()["error"]["message"], "key", 2)
+        assert put("other").status_code == 201
+        open_gate(tmp_path)
+        for thread in threads:
+            thread.join()
+        assert put("one").status_code == 200
 
 
 @pytest.mark.parametrize("how", ["header", "option"])

@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
 use super::{FetchLimits, Fetcher, Unfetched};
-use crate::http::body::BodyMemory;
+use crate::http::unread_bodies::BodyMemory;
 
 /// The interval of checks for cancellation.
 const POLL: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ pub enum FetchedPage {
 pub fn fetch_page(address: &str, limits: FetchLimits, call: &Call) -> Result<FetchedPage> {
     let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
     let runtime = Builder::new_current_thread().enable_all().build().map_err(internal)?;
-    let bodies = BodyMemory::new(limits.max_bytes.saturating_add(64 * 1024));
+    let bodies = BodyMemory::new(limits.max_bytes.saturating_add(64 * 1024), 0);
     let until = Instant::now() + limits.timeout;
     let web = Fetcher::new(limits, &bodies)?;
     let stopped = async {

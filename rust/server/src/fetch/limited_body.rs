@@ -3,8 +3,8 @@
 use reqwest::Response;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::body::BodyMemory;
 use crate::http::failure::Failure;
+use crate::http::unread_bodies::BodyMemory;
 
 /// Why a body was not read to its end.
 pub(crate) enum Unread {

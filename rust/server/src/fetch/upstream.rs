@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::fetch::limited_body::{self, Unread};
-use crate::http::body::BodyMemory;
 use crate::http::failure::{Cause, Failure, too_late};
 use crate::http::trace_context;
+use crate::http::unread_bodies::BodyMemory;
 use crate::net::http_client;
 use crate::settings::Settings;
 

@@ -1,9 +1,9 @@
 //! Admission control: which requests get 429, how many queue and run, and how they move to a blocking thread.
 //!
-//! A request first takes a slot; without a free one it gets 429, before its body is read. Then it reserves memory for
-//! its body, from a limit over all requests, which also gives 429. Then it queues for a permit of the concurrency
-//! limit, and runs on a blocking thread. It returns all three when its work has ended, even if its client disconnected
-//! earlier.
+//! A request's body is read first, into memory of a limit over all requests, so that a slow sender takes no slot
+//! (`http::unread_bodies`). Then the request takes a slot. Without a free one, or without memory, it gets 429, before its
+//! body is read if that is known. Then it queues for a permit of the concurrency limit, and runs on a blocking thread. It
+//! returns all three when its work has ended, even if its client disconnected earlier.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
 use pullquote_core::runtime::call::Stop;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::http::body::BodyReader;
 use crate::http::concurrency::ConcurrencyLimiter;
-use crate::http::failure::{Failure, internal, overloaded, too_late};
+use crate::http::failure::{Failure, internal, too_late};
 use crate::http::health::Health;
 use crate::http::input::{Input, RequestLimits};
 use crate::http::memory::{RequestMemory, SharedMemory};
 use crate::http::otel::Exporter;
 use crate::http::reply::{Continuation, Reply, RequestTimes};
 use crate::http::request_id::RequestId;
+use crate::http::slots::{Slot, Slots};
 use crate::http::vector_headers::{COMPUTE_TOKENS, TRUNCATED};
 use crate::settings::Settings;
 
 pub(crate) struct Admission {
     /// Requests that queue or run.
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
     limiter: Arc<ConcurrencyLimiter>,
     pub(crate) bodies: BodyReader,
     memory: SharedMemory,
-    max_slots: usize,
     health: Arc<Health>,
     exporter: Option<Arc<Exporter>>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Admitted<S> {
 
 /// Returned when the last of a request's work has ended.
 struct HeldPermits {
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
     memory: RequestMemory,
 }
 
@@ -84,11 +84,10 @@ impl Admission {
         let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
         let bodies = BodyReader::new(settings);
         Self {
-            slots: Arc::new(Semaphore::new(max_slots)),
+            slots: Slots::new(max_slots, settings.max_key_requests),
             limiter: ConcurrencyLimiter::new(max_running, max_slots),
             memory: SharedMemory::new(settings, bodies.memory.clone()),
             bodies,
-            max_slots,
             health,
             exporter,
         }
@@ -97,14 +96,7 @@ impl Admission {
     /// How many requests run, and how many queue.
     pub(crate) fn state(&self) -> (usize, usize) {
         let running = self.limiter.running();
-        let admitted = self.max_slots - self.slots.available_permits();
-        (running, admitted.saturating_sub(running))
-    }
-
-    fn slot(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            overloaded(format!("{} requests are running or queued, the maximum; try again", self.max_slots))
-        })
+        (running, self.slots.taken().saturating_sub(running))
     }
 }
 
@@ -126,7 +118,7 @@ pub(crate) async fn admit_and_run<S: Admits>(
 }
 
 impl<S: Admits> Admitted<S> {
-    /// Takes a slot, reserves memory for the body, and reads it.
+    /// Reads the body, and takes a slot.
     pub(crate) async fn admit(state: &Arc<S>, request: Request) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
         let limits: RequestLimits =
@@ -134,8 +126,9 @@ impl<S: Admits> Admitted<S> {
         let id = parts.extensions.get::<RequestId>().cloned().ok_or_else(|| internal("a request without its name"))?;
         let limit = parts.extensions.get().ok_or_else(|| internal("a request without the limit of its body"))?;
         let admission = state.admission();
-        let slot = admission.slot()?;
+        admission.slots.check(limits.key.as_ref())?;
         let (body, memory) = admission.bodies.read(&parts.headers, body, *limit, limits.deadline.into()).await?;
+        let slot = admission.slots.take(limits.key)?;
         Ok(Self {
             state: Arc::clone(state),
             headers: parts.headers,

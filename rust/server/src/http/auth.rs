@@ -18,11 +18,13 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-type Hash = [u8; 32];
+/// SHA-256 of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyHash([u8; 32]);
 
 /// The valid keys; without any, every request is allowed.
 pub(crate) struct Keys {
-    given: Vec<Hash>,
+    given: Vec<KeyHash>,
     file: Option<KeysFile>,
 }
 
@@ -33,7 +35,7 @@ struct KeysFile {
 
 #[derive(Clone, Default)]
 struct FileState {
-    keys: Vec<Hash>,
+    keys: Vec<KeyHash>,
     /// Time and length of the file, to notice a change.
     stamp: Option<(SystemTime, u64)>,
 }
@@ -57,17 +59,15 @@ impl Keys {
         !self.given.is_empty() || self.file.is_some()
     }
 
-    pub(crate) fn allow(&self, headers: &HeaderMap) -> bool {
-        if !self.are_required() {
-            return true;
-        }
+    /// The valid key of a request.
+    pub(crate) fn find(&self, headers: &HeaderMap) -> Option<KeyHash> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
         let named = headers.get("x-api-key").and_then(|value| value.to_str().ok());
-        [bearer, named].into_iter().flatten().any(|key| self.knows(&hash(key)))
+        [bearer, named].into_iter().flatten().map(hash).find(|key| self.knows(key))
     }
 
-    fn knows(&self, key_hash: &Hash) -> bool {
-        let among = |keys: &[Hash]| keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(key_hash));
+    fn knows(&self, key_hash: &KeyHash) -> bool {
+        let among = |keys: &[KeyHash]| keys.iter().fold(Choice::from(0), |known, key| known | key.0.ct_eq(&key_hash.0));
         let in_file = self
             .file
             .as_ref()
@@ -125,6 +125,6 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
-fn hash(key: &str) -> Hash {
-    Sha256::digest(key.trim().as_bytes()).into()
+fn hash(key: &str) -> KeyHash {
+    KeyHash(Sha256::digest(key.trim().as_bytes()).into())
 }

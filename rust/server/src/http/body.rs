@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -20,10 +19,11 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use serde_path_to_error::Track;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::failure::{Cause, Failure, overloaded, too_late};
+use crate::http::unread_bodies::{BodyMemory, too_slow};
 use crate::serde_messages::in_words;
 use crate::settings::Settings;
 
@@ -52,30 +52,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Memory for bodies, over all requests.
-#[derive(Clone)]
-pub(crate) struct BodyMemory {
-    /// One permit for each KiB.
-    permits: Arc<Semaphore>,
-}
-
-impl BodyMemory {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS / 4))) }
-    }
-
-    /// Memory for a number of bytes of a body.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        Arc::clone(&self.permits)
-            .try_acquire_many_owned(kibibytes)
-            .map_err(|_| overloaded("the bodies of queued requests have reached their limit; try again"))
-    }
-}
-
 /// The most bytes of a request's body: an extension of every request that has a route.
 #[derive(Clone, Copy)]
 pub(crate) struct BodyLimit(pub(crate) usize);
+
+/// The first bytes of a body that get a buffer; it doubles as more arrive.
+const FIRST_BYTES: usize = 16 * 1024;
 
 /// Reads bodies within the limits of a server.
 pub(crate) struct BodyReader {
@@ -85,7 +67,9 @@ pub(crate) struct BodyReader {
 
 impl BodyReader {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let memory = BodyMemory::new(settings.max_queue_bytes);
+        // A client of HTTP/2 may send as many as fit the queue over one connection.
+        let max_slots = settings.max_concurrent.saturating_add(settings.max_queue);
+        let memory = BodyMemory::new(settings.max_queue_bytes, max_slots.max(settings.max_connections / 2));
         Self { memory, timeout: settings.body_timeout }
     }
 
@@ -122,20 +106,33 @@ impl BodyReader {
         if declared > limit {
             return Err(too_large());
         }
-        let mut memory = self.memory.reserve(declared)?;
-        let mut read = Vec::with_capacity(declared);
-        while let Some(frame) = body.frame().await {
+        self.memory.check(declared)?;
+        let mut unread = self.memory.begin()?;
+        let most = if declared > 0 { declared } else { limit };
+        let mut read = Vec::new();
+        loop {
+            let frame = tokio::select! {
+                biased;
+                _ = &mut unread.lost => return Err(too_slow()),
+                frame = body.frame() => frame,
+            };
+            let Some(frame) = frame else { break };
             let frame =
                 frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body ended early: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
-            if read.len() + data.len() > limit {
+            let length = read.len() + data.len();
+            if length > limit {
                 return Err(too_large());
             }
-            if read.len() + data.len() > memory.num_permits() * 1024 {
-                memory.merge(self.memory.reserve(data.len())?);
-            }
+            let capacity = read.capacity();
+            let capacity =
+                if length > capacity { (2 * capacity).max(FIRST_BYTES).min(most).max(length) } else { capacity };
+            unread.received(length, capacity)?;
+            read.try_reserve_exact(capacity - read.len()).map_err(|_| overloaded("no memory for a body; try again"))?;
             read.extend_from_slice(&data);
         }
+        read.shrink_to_fit();
+        let memory = unread.complete(read.len())?;
         Ok((read.into(), memory))
     }
 }

@@ -9,6 +9,7 @@ use pullquote_core::runtime::call::{Call, Stop};
 use serde::Deserialize;
 
 use crate::http::answer::AnswerWriter;
+use crate::http::auth::KeyHash;
 use crate::http::body;
 use crate::http::failure::Failure;
 use crate::http::memory::RequestMemory;
@@ -25,6 +26,8 @@ const LONGEST_IGNORED: usize = 1024;
 pub(crate) struct RequestLimits {
     pub(crate) deadline: Instant,
     pub(crate) priority: i32,
+    /// The valid key that came with it.
+    pub(crate) key: Option<KeyHash>,
 }
 
 pub(crate) struct Input {

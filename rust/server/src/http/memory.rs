@@ -9,8 +9,8 @@ use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::sync::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::http::body::BodyMemory;
 use crate::http::failure::{Cause, Failure, overloaded};
+use crate::http::unread_bodies::BodyMemory;
 use crate::settings::Settings;
 
 /// The memory that all requests share.

@@ -28,6 +28,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub(crate) struct Load {
     pub(crate) running_requests: usize,
     pub(crate) queued_requests: usize,
+    pub(crate) unread_bodies: usize,
     pub(crate) stored_documents: usize,
     pub(crate) stored_bytes: usize,
 }
@@ -46,6 +47,7 @@ pub(crate) struct Metrics {
     truncated: Counter,
     running: Gauge,
     waiting: Gauge,
+    unread: Gauge,
     connections: Gauge,
     cache_pages: Gauge,
     cache_bytes: Gauge,
@@ -117,6 +119,7 @@ impl Metrics {
             truncated: add(&mut all, "inputs_truncated", "Windows and texts truncated at the model's limit"),
             running: add(&mut all, "requests_running", "Requests being processed"),
             waiting: add(&mut all, "requests_waiting", "Requests queued"),
+            unread: add(&mut all, "bodies_unread", "Bodies of requests that are being read"),
             connections: add(&mut all, "connections", "Open connections"),
             cache_pages: add(&mut all, "cache_pages", "Pages in the page cache"),
             cache_bytes: bytes(&mut all, "cache", "Memory held by the page cache"),
@@ -159,6 +162,7 @@ impl Metrics {
         let gauges = [
             (&self.running, load.running_requests),
             (&self.waiting, load.queued_requests),
+            (&self.unread, load.unread_bodies),
             (&self.cache_pages, cache.pages),
             (&self.cache_bytes, cache.bytes),
             (&self.documents, load.stored_documents),

@@ -111,13 +111,14 @@ impl Middleware {
             return Err(Failure::new(Cause::WrongHost, message));
         }
         let is_open = !self.protect_all && self.routes.is_open(request.method(), request.uri().path());
-        if !is_open && !self.keys.allow(request.headers()) {
+        let key = if is_open { None } else { self.keys.find(request.headers()) };
+        if !is_open && key.is_none() && self.keys.are_required() {
             let message = "this needs a valid key, as authorization: Bearer KEY or x-api-key: KEY";
             return Err(Failure::new(Cause::Core(ErrorKind::Unauthorized), message));
         }
         let headers = request.headers();
         let timeout = timeout(headers)?.map_or(self.timeout, |body| body.min(self.timeout));
-        Ok(RequestLimits { deadline: began + timeout, priority: priority(headers)? })
+        Ok(RequestLimits { deadline: began + timeout, priority: priority(headers)?, key })
     }
 }
 

@@ -97,7 +97,8 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failu
     let text = tokio::task::spawn_blocking(move || {
         let ((running_requests, queued_requests), stored) = (app.admission.state(), app.store.size());
         let (stored_documents, stored_bytes) = (stored.documents, stored.bytes);
-        let load = Load { running_requests, queued_requests, stored_documents, stored_bytes };
+        let unread_bodies = app.admission.bodies.memory.unread();
+        let load = Load { running_requests, queued_requests, unread_bodies, stored_documents, stored_bytes };
         app.metrics.text(&app.engine, load)
     });
     let failed = || Error::new(ErrorKind::Internal, "the metrics cannot be written");
