@@ -5,8 +5,11 @@
 //! when a client deletes it.
 
 mod database;
+mod disk_reserve;
 mod full_text_index;
 pub(crate) mod hashes;
+
+use std::fs::OpenOptions;
 
 use pullquote_core::error::ErrorKind;
 
@@ -40,17 +43,34 @@ impl Stored {
 }
 
 impl Size {
-    /// The size after a document of `new` bytes replaces one of `old` bytes, if that is within the limits.
-    fn replace(self, limits: Self, old: Option<usize>, new: usize) -> Result<Self, Failure> {
-        let after =
-            Self { documents: self.documents + usize::from(old.is_none()), bytes: self.bytes - old.unwrap_or(0) + new };
-        if after.documents <= limits.documents && after.bytes <= limits.bytes {
-            return Ok(after);
-        }
-        let Self { documents, bytes } = limits;
-        let message = format!("the store is full: it holds {documents} documents and {bytes} bytes; delete some first");
-        Err(Failure::new(Cause::Core(ErrorKind::StoreFull), message))
+    /// The size after a document of `new` bytes replaces one of `old` bytes.
+    const fn replace(self, old: Option<usize>, new: usize) -> Self {
+        let (added, old) = match old {
+            Some(old) => (0, old),
+            None => (1, 0),
+        };
+        Self { documents: self.documents + added, bytes: self.bytes - old + new }
     }
+
+    const fn is_within(self, limits: Self) -> bool {
+        self.documents <= limits.documents && self.bytes <= limits.bytes
+    }
+
+    /// The failure of documents beyond these limits.
+    fn full(self) -> Failure {
+        let Self { documents, bytes } = self;
+        let message = format!("the store is full: it holds {documents} documents and {bytes} bytes; delete some first");
+        Failure::new(Cause::Core(ErrorKind::StoreFull), message)
+    }
+}
+
+/// Options that create a file for its owner only.
+fn owners_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 pub(crate) fn not_stored(id: &str) -> Failure {

@@ -1,6 +1,11 @@
-"""Stored documents, in memory and in a file that survives kills."""
+"""Stored documents, in memory and in a file that survives kills and a full disk."""
 
+import os
+import random
+import resource
+import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -82,6 +87,7 @@ def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> N
         many = {"documents": [{"id": "a", "text": "y"}, {"id": "c", "text": "x"}]}
         full = server.client.post("/documents", json=many)
         assert (full.status_code, full.json()["error"]["field"]) == (507, "documents[1]")
+        assert server.client.get("/documents/a").json()["text"] == "x" * 40
         assert put("a", "x" * 45).status_code == 200
         assert server.client.delete("/documents/b").status_code == 204
         assert put("c", "x").status_code == 201
@@ -101,6 +107,55 @@ def test_store_documents_and_store_bytes_are_507(kind: str, tmp_path: Path) -> N
 )
 def test_invalid_document_is_422(server: ServerProcess, name: str, body: dict[str, Any], status: int) -> None:
     assert server.client.put(f"/documents/{name}", json=body).status_code == status
+
+
+def random_words(count: int) -> str:
+    """Words that take space in the index."""
+    numbers = random.Random(count)
+    return " ".join(str(numbers.randrange(10**6)) for _ in range(count))
+
+
+def fill(server: ServerProcess, text: str) -> int:
+    """Store documents until one is refused, because the disk is full; returns how many there are."""
+    for count in range(10_000):
+        answer = server.client.put(f"/documents/{count}", json={"text": text})
+        if answer.status_code != 201:
+            assert (answer.status_code, answer.json()["error"]["kind"]) == (507, "store_full"), answer.text
+            assert not answer.json()["error"]["retryable"]
+            return count
+    raise AssertionError("the disk did not become full")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a disk of 8 MB needs root")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_full_disk_is_507_and_documents_can_be_deleted(small_disk: Path) -> None:
+    text = random_words(2000)
+    with letter_server("--store", str(small_disk / "documents.db")) as server:
+        count = fill(server, text)
+        batch = {"documents": [{"id": "0", "text": "a"}, {"id": "new", "text": text * 100}]}
+        assert server.client.post("/documents", json=batch).status_code == 507
+        stored = [server.client.get(f"/documents/{number}").json()["text"] for number in range(count)]
+        assert stored == [text] * count
+        for number in range(count):
+            assert server.client.delete(f"/documents/{number}").status_code == 204
+        assert fill(server, text) > count // 2
+
+
+def test_limit_of_a_files_size_is_507(tmp_path: Path) -> None:
+    with letter_server("--store", str(tmp_path / "documents.db")) as server:
+        unlimited = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1_000_000, unlimited[1]))
+        count = fill(server, random_words(2000))
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        assert server.client.put(f"/documents/{count}", json={"text": "a"}).status_code == 201
+        assert server.client.get("/documents/0").json()["text"] == random_words(2000)
 
 
 def test_store_of_another_server_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:

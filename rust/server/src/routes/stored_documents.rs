@@ -53,8 +53,8 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     vec![
         API.compute("/documents", put_all, "putDocuments", "Store many documents")
             .described(
-                "With `--store`, one flush to the disk stores all. If the store is full, documents before the one that is \
-                 named are stored, and perhaps smaller ones after it.",
+                "Stores all of them or, with an error, none. With `--store`, one flush to the disk stores all. If the store \
+                 has no room for all, the error names the first document that is too much.",
             )
             .reads(
                 schemas.request::<DocumentsRequest>(),
@@ -168,16 +168,12 @@ fn put_all(app: &App, input: &Input) -> Result<Reply, Failure> {
         check_id(&document.id, &format!("documents[{index}].id"))?;
     }
     let named = |Object(NamedDocument { id, title, text })| (id, Stored::new(title, text));
-    let mut answer = PutDocuments { created: 0, replaced: 0 };
-    for (index, put) in app.store.put_all(documents.into_iter().map(named).collect()).into_iter().enumerate() {
-        let field = Some(format!("documents[{index}]"));
-        if put.map_err(|failure| Failure { field, ..failure })? {
-            answer.created += 1;
-        } else {
-            answer.replaced += 1;
-        }
-    }
-    Reply::json(input, &answer, Work::default())
+    let stored = app.store.put_all(documents.into_iter().map(named).collect()).map_err(|refused| {
+        let field = refused.document.map(|index| format!("documents[{index}]"));
+        Failure { field, ..refused.failure }
+    })?;
+    let created = stored.iter().filter(|is_new| **is_new).count();
+    Reply::json(input, &PutDocuments { created, replaced: stored.len() - created }, Work::default())
 }
 
 async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {

@@ -3,9 +3,10 @@
 //! In a file, a write-ahead log is on the disk before a document is acknowledged (`journal_mode = WAL`, `synchronous =
 //! FULL`), and the index of words is in the same file and transaction. So nothing that was acknowledged is lost if the
 //! process or the machine is killed at any moment. One process has the file at a time. Documents that arrive while
-//! others are written share the next transaction, and its flush to the disk.
+//! others are written share the next transaction, and its flush to the disk. On a full disk, documents can still be read
+//! and deleted.
 
-use std::fs::OpenOptions;
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +16,8 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::sync::lock;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
-use super::{Size, Stored, full_text_index};
+use super::disk_reserve::DiskReserve;
+use super::{Size, Stored, full_text_index, owners_file};
 use crate::http::failure::Failure;
 use crate::settings::Settings;
 
@@ -43,19 +45,38 @@ const SELECT: &str = "SELECT id, title, text, text_hash FROM documents";
 
 pub(crate) struct Store {
     open: Mutex<Open>,
-    /// Documents whose threads wait for `open`.
-    waiting: Mutex<Vec<Arc<Put>>>,
+    /// Batches whose threads wait for `open`.
+    waiting: Mutex<Vec<Arc<Batch>>>,
 }
 
-struct Put {
-    id: String,
-    document: Stored,
-    /// Whether its id is new, once it is stored.
-    outcome: Mutex<Option<Result<bool, Failure>>>,
+/// Documents that are stored together or not at all.
+struct Batch {
+    documents: Vec<(String, Stored)>,
+    /// Once it was written.
+    outcome: Mutex<Option<Stores>>,
+}
+
+/// Of each document whether its id is new, or why none is stored.
+type Stores = Result<Vec<bool>, NotStored>;
+
+/// Why a batch is not stored.
+#[derive(Clone, Debug)]
+pub(crate) struct NotStored {
+    pub(crate) failure: Failure,
+    /// The first document that is too much.
+    pub(crate) document: Option<usize>,
+}
+
+impl From<rusqlite::Error> for NotStored {
+    fn from(error: rusqlite::Error) -> Self {
+        Self { failure: broken(&error).into(), document: None }
+    }
 }
 
 struct Open {
     connection: Connection,
+    /// `None` in memory.
+    reserve: Option<DiskReserve>,
     /// Size of its content; no other process writes it.
     size: Size,
     limits: Size,
@@ -106,30 +127,33 @@ impl Store {
 
     /// Stores a document durably; returns whether its id is new.
     pub(crate) fn put(&self, id: &str, document: Stored) -> Result<bool, Failure> {
-        self.put_all(vec![(id.to_owned(), document)]).remove(0)
+        let stored = self.put_all(vec![(id.to_owned(), document)]).map_err(|refused| refused.failure)?;
+        Ok(stored[0])
     }
 
-    /// Stores documents durably, in one transaction; returns of each whether its id is new. One that fails fails alone.
-    pub(crate) fn put_all(&self, documents: Vec<(String, Stored)>) -> Vec<Result<bool, Failure>> {
-        let put = |(id, document)| Arc::new(Put { id, document, outcome: Mutex::default() });
-        let puts: Vec<Arc<Put>> = documents.into_iter().map(put).collect();
-        lock(&self.waiting).extend(puts.iter().map(Arc::clone));
+    /// Stores documents durably, in one transaction, or none of them; returns of each whether its id is new.
+    pub(crate) fn put_all(&self, documents: Vec<(String, Stored)>) -> Stores {
+        let batch = Arc::new(Batch { documents, outcome: Mutex::default() });
+        lock(&self.waiting).push(Arc::clone(&batch));
         let mut open = self.lock();
-        // Another thread may have stored them while this one waited.
-        if puts.iter().any(|put| lock(&put.outcome).is_none()) {
+        // Another thread may have stored it while this one waited.
+        if lock(&batch.outcome).is_none() {
             let group = std::mem::take(&mut *lock(&self.waiting));
             // One that fails must not fail the others.
             let outcomes = open.put(&group).unwrap_or_else(|_| {
-                let alone = |put| open.put(std::slice::from_ref(put)).map(|mut outcomes| outcomes.remove(0));
-                group.iter().map(alone).map(|put| put.unwrap_or_else(|error| Err(broken(&error).into()))).collect()
+                let mut alone = |batch| open.put(std::slice::from_ref(batch)).map(|mut outcomes| outcomes.remove(0));
+                group.iter().map(|batch| alone(batch).unwrap_or_else(|error| Err(error.into()))).collect()
             });
-            for (put, outcome) in group.iter().zip(outcomes) {
-                *lock(&put.outcome) = Some(outcome);
+            for (batch, outcome) in group.iter().zip(outcomes) {
+                *lock(&batch.outcome) = Some(outcome);
             }
         }
         drop(open);
-        let panicked = || Err(Error::new(ErrorKind::Internal, "a thread of the store panicked").into());
-        puts.iter().map(|put| lock(&put.outcome).take().unwrap_or_else(panicked)).collect()
+        let panicked = || {
+            let failure = Error::new(ErrorKind::Internal, "a thread of the store panicked").into();
+            Err(NotStored { failure, document: None })
+        };
+        lock(&batch.outcome).take().unwrap_or_else(panicked)
     }
 
     /// The documents with words of a query, the best by BM25 first.
@@ -168,15 +192,7 @@ impl Store {
     /// Deletes a document; returns whether there was one.
     pub(crate) fn delete(&self, id: &str) -> Result<bool> {
         let mut open = self.lock();
-        let delete = |open: &mut Open| {
-            let Some((row, old)) = row_of(&open.connection, id)? else { return Ok(None) };
-            open.write(|connection| {
-                full_text_index::remove(connection, row)?;
-                connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row]).map(drop)
-            })?;
-            Ok(Some(old))
-        };
-        let Some(old) = delete(&mut open).map_err(|error| broken(&error))? else { return Ok(false) };
+        let Some(old) = open.delete(id).map_err(|error| broken(&error))? else { return Ok(false) };
         open.size.documents -= 1;
         open.size.bytes -= old;
         Ok(true)
@@ -192,44 +208,112 @@ impl Store {
 }
 
 impl Open {
-    /// Stores those documents of a group that fit, or none if one fails.
-    fn put(&mut self, group: &[Arc<Put>]) -> rusqlite::Result<Vec<Result<bool, Failure>>> {
-        let (mut size, limits) = (self.size, self.limits);
-        let mut outcomes = Vec::with_capacity(group.len());
-        self.write(|connection| {
-            for put in group {
-                let old = row_of(connection, &put.id)?;
-                let bytes = put.document.bytes(&put.id);
-                outcomes.push(match size.replace(limits, old.map(|(_, bytes)| bytes), bytes) {
-                    Err(full) => Err(full),
+    /// Stores those batches of a group that fit, or none if one fails.
+    fn put(&mut self, group: &[Arc<Batch>]) -> rusqlite::Result<Vec<Stores>> {
+        let (before, limits) = (self.size, self.limits);
+        let (size, outcomes) = self.write(|connection| {
+            let mut size = before;
+            let mut outcomes = Vec::with_capacity(group.len());
+            for batch in group {
+                let after = size_after(connection, size, limits, &batch.documents)?;
+                outcomes.push(match after {
+                    Err(refused) => Err(refused),
                     Ok(after) => {
                         size = after;
-                        replace(connection, old.map(|(row, _)| row), put, bytes)?;
-                        Ok(old.is_none())
+                        let put = |(id, document): &(String, Stored)| replace(connection, id, document);
+                        Ok(batch.documents.iter().map(put).collect::<rusqlite::Result<_>>()?)
                     }
                 });
             }
-            Ok(())
+            Ok((size, outcomes))
         })?;
         self.size = size;
         Ok(outcomes)
     }
 
-    /// Writes everything or nothing.
-    fn write(&mut self, write: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        write(&transaction)?;
-        transaction.commit()
+    /// Deletes a document; returns its bytes. Uses the reserve on a full disk.
+    fn delete(&mut self, id: &str) -> rusqlite::Result<Option<usize>> {
+        let Some((row, bytes)) = row_of(&self.connection, id)? else { return Ok(None) };
+        let delete = |connection: &Connection| {
+            full_text_index::remove(connection, row)?;
+            connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row]).map(drop)
+        };
+        let deleted = self.write(delete);
+        match (deleted, &self.reserve) {
+            (Err(error), Some(reserve)) if is_full(&error) => {
+                reserve.release();
+                let deleted = self.write(delete);
+                self.empty_log();
+                if let Some(reserve) = &self.reserve {
+                    reserve.take();
+                }
+                deleted?;
+            }
+            (deleted, _) => deleted?,
+        }
+        Ok(Some(bytes))
     }
+
+    /// Writes everything or nothing; on a full disk once more, with the space of the log.
+    fn write<T>(&mut self, write: impl Fn(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        match self.try_write(&write) {
+            Err(error) if is_full(&error) && self.reserve.is_some() => {
+                self.empty_log();
+                self.try_write(write)
+            }
+            written => written,
+        }
+    }
+
+    fn try_write<T>(&mut self, write: impl Fn(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let written = write(&transaction)?;
+        transaction.commit()?;
+        Ok(written)
+    }
+
+    /// Moves the content of the write-ahead log to the database, if that has space for it.
+    fn empty_log(&self) {
+        let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::debug!(%error, "the log of the store keeps its content");
+        }
+    }
+}
+
+/// The size of the store after it has these documents, or the first one that is too much. Counts the end only: a batch
+/// may replace a document by a smaller one to make room.
+fn size_after(
+    connection: &Connection,
+    before: Size,
+    limits: Size,
+    documents: &[(String, Stored)],
+) -> rusqlite::Result<Result<Size, NotStored>> {
+    let mut size = before;
+    let mut bytes_of = HashMap::new();
+    let mut first_too_much = None;
+    for (index, (id, document)) in documents.iter().enumerate() {
+        let new = document.bytes(id);
+        let old = match bytes_of.insert(id, new) {
+            Some(old) => Some(old),
+            None => row_of(connection, id)?.map(|(_, bytes)| bytes),
+        };
+        size = size.replace(old, new);
+        if !size.is_within(limits) {
+            first_too_much = first_too_much.or(Some(index));
+        }
+    }
+    // A store whose limits were lowered is above them already.
+    Ok(if size.is_within(limits) {
+        Ok(size)
+    } else {
+        Err(NotStored { failure: limits.full(), document: first_too_much })
+    })
 }
 
 /// Makes a new file that only its owner may read; the files of `SQLite`'s log get the same mode.
 fn create(path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
+    match owners_file().create_new(true).open(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }
@@ -261,7 +345,9 @@ fn open(path: &Path, limits: Size) -> Result<Open, Refused> {
     let connection = connect(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    Ok(lay_out(connection, limits)?)
+    let reserve = DiskReserve::new(path);
+    reserve.take();
+    Ok(Open { reserve: Some(reserve), ..lay_out(connection, limits)? })
 }
 
 /// Lays out a new database.
@@ -275,20 +361,21 @@ fn lay_out(mut connection: Connection, limits: Size) -> rusqlite::Result<Open> {
     transaction.commit()?;
     let count = "SELECT count(*), coalesce(sum(bytes), 0) FROM documents";
     let size = connection.query_row(count, [], |row| Ok(Size { documents: row.get(0)?, bytes: row.get(1)? }))?;
-    Ok(Open { connection, size, limits })
+    Ok(Open { connection, reserve: None, size, limits })
 }
 
-/// Writes a document in place of the one in the row `old`.
-fn replace(connection: &Connection, old: Option<i64>, put: &Put, bytes: usize) -> rusqlite::Result<()> {
-    if let Some(row) = old {
+/// Writes a document in place of the one with its id; returns whether there was none.
+fn replace(connection: &Connection, id: &str, document: &Stored) -> rusqlite::Result<bool> {
+    let old = row_of(connection, id)?;
+    if let Some((row, _)) = old {
         full_text_index::remove(connection, row)?;
         connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row])?;
     }
-    let Put { id, document, .. } = put;
     connection
         .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
-        .execute(params![id, document.title, document.text, document.text_hash, bytes])?;
-    full_text_index::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)
+        .execute(params![id, document.title, document.text, document.text_hash, document.bytes(id)])?;
+    full_text_index::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)?;
+    Ok(old.is_none())
 }
 
 /// A row of [`SELECT`].
@@ -305,7 +392,20 @@ fn row_of(connection: &Connection, id: &str) -> rusqlite::Result<Option<(i64, us
         .optional()
 }
 
-/// Not the caller's error.
+/// Whether the file cannot grow. `SQLite` names a quota and a limit of the file's size as other errors of a write.
+fn is_full(error: &rusqlite::Error) -> bool {
+    const WRITE: i32 = rusqlite::ffi::SQLITE_IOERR_WRITE;
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        || error.sqlite_error().is_some_and(|error| error.extended_code == WRITE)
+}
+
+/// An error of the database, which is not the caller's.
 fn broken(error: &rusqlite::Error) -> Error {
+    if is_full(error) {
+        tracing::error!(%error, "the file of the store cannot grow");
+        let message =
+            format!("the store's file cannot grow ({error}): delete documents, or make room on the server's disk");
+        return Error::new(ErrorKind::StoreFull, message);
+    }
     Error::new(ErrorKind::Internal, format!("the store failed: {error}"))
 }

@@ -43,12 +43,16 @@ fn memory_and_file_behave_alike() {
         assert!(kept.put("b", stored("123456789012")).is_err());
         assert!(kept.put("b", stored("12345678901")).unwrap());
         assert_eq!(kept.put("c", stored("")).unwrap_err().cause, Cause::Core(ErrorKind::StoreFull));
-        let many = [("a", "1234567"), ("c", ""), ("b", "12345678901")];
-        let many = many.map(|(id, text)| (id.to_owned(), stored(text)));
-        let outcomes: Vec<_> =
-            kept.put_all(many.into()).into_iter().map(|put| put.map_err(|error| error.cause)).collect();
-        assert_eq!(outcomes, [Ok(false), Err(Cause::Core(ErrorKind::StoreFull)), Ok(false)]);
-        assert_eq!(kept.get("a").unwrap().unwrap().text, "1234567");
+        let put = |many: &[(&str, &str)]| {
+            let many = many.iter().map(|(id, text)| ((*id).to_owned(), stored(text)));
+            kept.put_all(many.collect()).map_err(|refused| (refused.failure.cause, refused.document))
+        };
+        let full = Cause::Core(ErrorKind::StoreFull);
+        assert_eq!(put(&[("a", "x"), ("c", ""), ("b", "x")]), Err((full, Some(1))));
+        assert_eq!(put(&[("b", "123456789012"), ("b", "12345678901"), ("b", "123456789012")]), Err((full, Some(0))));
+        assert_eq!(kept.get("a").unwrap().unwrap().text, "1234567", "none of a refused batch is stored");
+        assert_eq!(put(&[("b", "123456789012"), ("a", "123456"), ("a", "1234567"), ("b", "1")]), Ok(vec![false; 4]));
+        assert_eq!(put(&[("b", "12345678901")]), Ok(vec![false]));
         let all = kept.all().unwrap();
         assert_eq!(
             all.iter().map(|(id, stored)| (id.as_str(), stored.text.len())).collect::<Vec<_>>(),
