@@ -3,15 +3,16 @@
 //! All pages of a call are one request, because they share budgets, and the scale of their relevance.
 //! [`crate::columns`] reads the answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{self, Question};
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::{Format, detected};
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
+use pullquote_wire::request::{Document, DocumentFields, Documents, HighlightsRequest as HighlightsBody, Queries};
 use reqwest::header::CONTENT_TYPE;
-use serde::Serialize;
 
 use crate::call_options::CallOptions;
 use crate::client::Client;
@@ -51,49 +52,6 @@ pub struct HighlightsAnswer {
     pub vectors: Option<[Vectors<u8>; 2]>,
 }
 
-#[derive(Serialize)]
-struct HighlightsBody<'call> {
-    query: QueryField<'call>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    documents: Vec<DocumentField<'call>>,
-    #[serde(skip_serializing_if = "is_false")]
-    return_texts: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    return_vectors: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    embedding_dtype: Option<EmbeddingDtype>,
-    #[serde(flatten)]
-    options: &'call Options,
-}
-
-/// Left out by default: vLLM's host does not know these fields.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-const fn is_false(flag: &bool) -> bool {
-    !*flag
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum QueryField<'call> {
-    One(&'call str),
-    Listed(Vec<&'call str>),
-}
-
-#[derive(Serialize)]
-struct DocumentField<'call> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'call str>,
-    #[serde(flatten)]
-    source: DocumentSource<'call>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-enum DocumentSource<'call> {
-    Text(&'call str),
-    Id(&'call str),
-}
-
 impl<T: Text> HighlightsRequest<T> {
     /// The text of a page, if this side has it.
     fn text(&self, page: usize) -> Option<&str> {
@@ -103,24 +61,30 @@ impl<T: Text> HighlightsRequest<T> {
 
     /// The body, as JSON.
     fn json(&self) -> Result<Vec<u8>> {
+        let invalid_body = |error: serde_json::Error| invalid(format!("the call cannot be written as JSON: {error}"));
         let engine::Request { queries, pages, titles, .. } = &self.texts;
-        let each: Vec<&str> = queries.iter().map(AsRef::as_ref).collect();
-        let document = |page: usize| DocumentField {
-            title: titles.get(page).and_then(Option::as_ref).map(AsRef::as_ref),
-            source: self.text(page).map_or_else(|| DocumentSource::Id(pages[page].as_ref()), DocumentSource::Text),
+        let mut each = queries.iter().map(|query| Cow::Borrowed(query.as_ref()));
+        let document = |page: usize| {
+            let title = titles.get(page).and_then(Option::as_ref).map(|title| title.as_ref().into());
+            let (id, text) = match self.text(page) {
+                Some(text) => (None, Some(text.into())),
+                None => (Some(pages[page].as_ref().into()), None),
+            };
+            Document::Fields(DocumentFields { id, title, text })
         };
         let documents = if self.files.is_empty() { 0..pages.len() } else { 0..0 };
         // The text of HTML differs from what was sent.
         let differs = |page| self.text(page).is_some_and(|text| detected(self.options.format, text) == Format::Html);
         let body = HighlightsBody {
-            query: if self.is_list { QueryField::Listed(each) } else { QueryField::One(each[0]) },
+            query: if self.is_list { Some(Queries::Listed(each.collect())) } else { each.next().map(Queries::One) },
             return_texts: self.returns.texts || documents.clone().any(differs),
-            documents: documents.map(document).collect(),
+            documents: (!documents.is_empty()).then(|| Documents::Listed(documents.map(document).collect())),
             return_vectors: self.returns.vectors.is_some(),
             embedding_dtype: self.returns.vectors,
-            options: &self.options,
+            options: serde_json::to_value(self.options).and_then(serde_json::from_value).map_err(invalid_body)?,
+            ..HighlightsBody::default()
         };
-        serde_json::to_vec(&body).map_err(|error| invalid(format!("the call cannot be written as JSON: {error}")))
+        serde_json::to_vec(&body).map_err(invalid_body)
     }
 }
 

@@ -6,8 +6,8 @@
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 
 /// Values of the longest vector. It limits the memory that a server can make a client allocate.

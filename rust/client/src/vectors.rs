@@ -15,9 +15,9 @@ use bytemuck::Zeroable;
 use bytemuck::allocation::try_zeroed_vec;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::tokens::Role;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use serde::{Serialize, Serializer};
 
 use crate::call_options::CallOptions;

@@ -103,10 +103,10 @@ fn each_call_ends_once_with_a_right_answer_or_a_typed_error() {
     while ended < calls {
         while begun < calls && begun - ended < 128 {
             let number = begun;
-            let asked = texts(1 + number % 4, &format!("call {number}"));
-            let expected: Vec<f32> = asked.iter().flat_map(|text| vector(text)).collect();
+            let batch = texts(1 + number % 4, &format!("call {number}"));
+            let expected: Vec<f32> = batch.iter().flat_map(|text| vector(text)).collect();
             let (tell, times) = (tell.clone(), Arc::clone(&ended_times));
-            let work = client.embed(asked, Role::Passage, CallOptions::default());
+            let work = client.embed(batch, Role::Passage, CallOptions::default());
             client
                 .spawn(work, move |came| {
                     times[number].fetch_add(1, Ordering::SeqCst);
@@ -146,10 +146,10 @@ fn a_client_of_many_parts_puts_every_row_in_its_place() {
     });
     let client = client(&[server.url()], &json!({"rows_per_request": 7, "max_in_flight": 8}));
     for count in [1, 6, 7, 8, 500] {
-        let asked = texts(count, "row");
-        let expected: Vec<f32> = asked.iter().flat_map(|text| vector(text)).collect();
+        let batch = texts(count, "row");
+        let expected: Vec<f32> = batch.iter().flat_map(|text| vector(text)).collect();
         let call = pullquote_core::runtime::call::Call::default();
-        let found = client.wait(&call, client.embed(asked, Role::Passage, CallOptions::default())).unwrap();
+        let found = client.wait(&call, client.embed(batch, Role::Passage, CallOptions::default())).unwrap();
         assert!(found.values == expected);
         assert_eq!(found.dimension, DIMENSION);
     }

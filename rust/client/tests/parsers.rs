@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use pullquote_client::forms::read_form;
 use pullquote_client::raw::{BodyWriter, EmbeddingHeaders, widen};
 use pullquote_client::rows::read_rows;
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 fn headers(pairs: &[(&str, String)]) -> HeaderMap {

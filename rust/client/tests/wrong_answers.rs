@@ -8,10 +8,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pullquote_client::{CallOptions, Client};
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::tokens::Role;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use serde_json::json;
 
 use server::{Act, DIMENSION, Server, answer, at_once, claims, client, honest, raw, texts, vector};
@@ -300,8 +300,8 @@ fn dropping_a_call_closes_its_stream_and_closing_ends_all_calls() {
 #[test]
 fn max_in_flight_is_respected_and_requests_carry_their_deadline() {
     let server = Server::new(move |got| {
-        let asked: u64 = got.headers["request-timeout-ms"].parse().unwrap();
-        assert!((1..=3000).contains(&asked));
+        let timeout: u64 = got.headers["request-timeout-ms"].parse().unwrap();
+        assert!((1..=3000).contains(&timeout));
         assert_eq!((got.headers["authorization"].as_str(), got.headers["x-mine"].as_str()), ("Bearer key", "yes"));
         assert_eq!(got.headers["request-priority"], "-3");
         Act::Write { bytes: honest(&got.texts()), piece: 300, pause: Duration::from_millis(2) }

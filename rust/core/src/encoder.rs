@@ -9,7 +9,6 @@ pub mod cosine;
 pub mod cpu_device;
 pub mod device_config;
 pub mod dtype;
-pub mod embedding_dtype;
 pub mod hub_cache;
 pub mod model;
 

@@ -10,11 +10,11 @@ use numpy::PyArray2;
 use pullquote_client::{
     CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, ReturnOptions, StoredDocument, Vectors,
 };
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::sync::lock;
 use pullquote_core::tokens::Role;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;

@@ -4,8 +4,10 @@
 //! names, types, defaults, ranges and doc comments; what a value does stands where it acts.
 
 pub mod client;
+pub mod embedding_dtype;
 pub mod engine;
 pub mod options;
+pub mod request;
 pub mod result;
 pub mod schema;
 mod seconds;

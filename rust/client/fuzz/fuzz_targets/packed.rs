@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use pullquote_client::raw::{BodyWriter, EmbeddingHeaders, widen};
 
 fuzz_target!(|data: &[u8]| {

@@ -6,7 +6,7 @@ use bytemuck::NoUninit;
 use bytes::Bytes;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::tokens::Role;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};

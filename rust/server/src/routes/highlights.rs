@@ -19,12 +19,13 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use futures_util::future::try_join_all;
 use pullquote_core::engine::options::seconds;
+use pullquote_wire::request::HighlightsRequest;
 use pullquote_wire::result::Highlights;
 use serde_json::json;
 
 use self::failure::NATIVE;
 pub use self::highlights_body::{BodyLimits, BodyRefusal, HighlightsBody};
-use self::request::HighlightsRequest;
+use self::request::{prepare, take_documents};
 use self::response::Frame;
 pub(super) use self::response::is_answered;
 pub(crate) use self::vectors::FORM;
@@ -39,7 +40,7 @@ use crate::http::negotiation;
 use crate::http::reply::Reply;
 use crate::http::vector_headers::OCTETS;
 use crate::routes::item_limits::{check_count, check_lengths};
-use crate::routes::request_pages::RequestPage;
+use crate::routes::request_pages::{RequestPage, read_pages};
 use crate::routes::route::{Api, JSON, Route};
 use crate::routes::schemas::Schemas;
 use crate::uploads::form::{self, UploadForm};
@@ -95,7 +96,7 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
     }
     admit_and_run(&app, request, |app, input| {
         let mut body: HighlightsRequest = input.parse()?;
-        let documents = body.take_documents()?.read(app, input)?;
+        let documents = read_pages(take_documents(&mut body)?, app, input)?;
         respond(app, input, body, documents)
     })
     .await
@@ -145,7 +146,7 @@ fn respond(
     let kind = negotiation::preferred(&input.headers, &[JSON, LINES, FORM]);
     let wanted =
         VectorFormat::read(request.return_vectors, request.encoding_format, request.embedding_dtype, kind == FORM)?;
-    let request = request.prepare(documents, app.settings.max_queries, app.settings.max_query_bytes)?;
+    let request = prepare(request, documents, app.settings.max_queries, app.settings.max_query_bytes)?;
     let (texts, options) = (&request.texts, &request.options);
     let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };

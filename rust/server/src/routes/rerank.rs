@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
 use pullquote_core::tokens::{Role, Row};
+use pullquote_wire::request::Documents;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::tei_headers::Compute;
 use crate::routes::item_limits::{check_count, check_lengths, check_query};
-use crate::routes::request_pages::Documents;
+use crate::routes::request_pages::read_pages;
 use crate::routes::route::{Api, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
@@ -138,7 +139,7 @@ pub(crate) struct RerankRequest {
 #[schemars(inline)]
 enum RerankDocuments {
     Listed(#[schemars(length(min = 1, max = MAX_DOCUMENTS))] Vec<FieldDocument>),
-    Stored(Documents),
+    Stored(Documents<'static>),
 }
 
 /// A text, or an object with any fields.
@@ -344,7 +345,7 @@ impl RerankDocuments {
         let documents = match self {
             Self::Listed(documents) => documents,
             Self::Stored(documents) => {
-                let pages = documents.read(app, input)?;
+                let pages = read_pages(documents, app, input)?;
                 return Ok(pages.iter().map(|page| Candidate::of(page.text.as_ref().to_owned())).collect());
             }
         };

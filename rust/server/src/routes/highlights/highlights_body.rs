@@ -8,14 +8,15 @@ use pullquote_core::engine::options::seconds;
 use pullquote_core::engine::{Answers, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
+use pullquote_wire::request::HighlightsRequest;
 use pullquote_wire::result::Highlights;
 
-use super::request::{HighlightsRequest, PreparedRequest};
+use super::request::{PreparedRequest, prepare, take_documents};
 use super::response::Frame;
 use crate::http::answer::{AnswerWriter, Listed, WrittenAnswer};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
-use crate::routes::request_pages::RequestText;
+use crate::routes::request_pages::{RequestText, read_pages_within};
 
 /// Limits of a body.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +63,9 @@ impl HighlightsBody {
                 "vectors of passages are not available; /v1/embeddings returns those of texts",
             );
         }
-        let documents = fields.take_documents()?.read_within(limits.max_documents, limits.max_document_bytes, None)?;
-        let request = fields.prepare(documents, limits.max_queries, limits.max_query_bytes)?;
+        let BodyLimits { max_documents, max_document_bytes, max_queries, max_query_bytes } = limits;
+        let documents = read_pages_within(take_documents(&mut fields)?, max_documents, max_document_bytes, None)?;
+        let request = prepare(fields, documents, max_queries, max_query_bytes)?;
         Ok(Self { bytes: body.len(), timeout: request.options.timeout.map(seconds).transpose()?, request })
     }
 

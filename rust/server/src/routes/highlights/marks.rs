@@ -3,27 +3,7 @@
 use std::ops::Range;
 
 use pullquote_core::text::positions::Positions;
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-/// A tag, or a list with one, as Elasticsearch has it.
-#[derive(Clone, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "must be a text or a list with one text")]
-#[schemars(inline)]
-pub(super) enum Tag {
-    One(String),
-    Listed([String; 1]),
-}
-
-/// What happens to the text around the tags: `html` escapes it, `default` leaves it as it is.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(super) enum MarkEncoder {
-    #[default]
-    Html,
-    Default,
-}
+use pullquote_wire::request::{MarkEncoder, Tag};
 
 /// The tags of a request.
 pub(super) struct Marks {

@@ -9,13 +9,12 @@ use axum::http::{HeaderName, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use pullquote_core::encoder::embedding_dtype::EmbeddingDtype;
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::tokens::Role;
+use pullquote_wire::embedding_dtype::EmbeddingDtype;
+use pullquote_wire::request::VectorEncoding;
 use pullquote_wire::result::Vector;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
@@ -32,16 +31,6 @@ use crate::routes::vectors;
 
 /// The content type of an answer with vectors after the JSON.
 pub(crate) const FORM: &str = "multipart/form-data";
-
-/// How vectors are written in JSON: as numbers, or as base64 of their bytes.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub(super) enum VectorEncoding {
-    #[default]
-    Float,
-    Base64,
-}
 
 /// How the response has its vectors, if at all.
 #[derive(Clone, Copy)]

@@ -1,8 +1,9 @@
 //! The types in which vectors are sent.
 
-use pullquote_wire::client::WireDtype;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::client::WireDtype;
 
 /// Type of a vector's numbers, in bytes or base64; float32 by default. int8 is 127 times the value, rounded (halves to
 /// even), from -127 to 127. binary is one bit for each value, 1 where it is above 0; eight in a byte, the first in the
