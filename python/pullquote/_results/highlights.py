@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["Highlights"]
-
-
-# Options without which a page has a passage.
-BUDGETS = ("max_chars", "max_tokens", "max_total_chars", "max_total_tokens")
 
 
 class Highlights(Sequence[list[Highlight]]):
@@ -63,9 +60,9 @@ class Highlights(Sequence[list[Highlight]]):
     """
 
     __slots__ = (
+        "_columns",
         "_ends",
         "_request",
-        "_rows",
         "bm25_scores",
         "contexts",
         "cosines",
@@ -85,42 +82,44 @@ class Highlights(Sequence[list[Highlight]]):
         "work",
     )
 
+    _ends: NDArray[np.int64]
+    spans: NDArray[np.int64]
+    contexts: NDArray[np.int64]
+    headers: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    cosines: NDArray[np.float32]
+    bm25_scores: NDArray[np.float32]
+    pages: NDArray[np.int64]
+    queries: NDArray[np.int64]
+    windows: NDArray[np.int64]
+    windows_scored: NDArray[np.int64]
+    texts: list[str]
+    formats: list[str]
+    work: _native.Work
+    vectors: NDArray[Any] | None
+    query_vectors: NDArray[Any] | None
+
     def __init__(
         self, request: Request, columns: _native.HighlightColumns, sources: Sequence[str] | None = None
     ) -> None:
         """Made by `Highlighter.highlights`. `sources` are the texts that the caller has, if not those of the request."""
         sources = request.texts if sources is None else sources
-        self._request = request
-        self.ids = request.ids
-        self.texts = [source if text is None else text for source, text in zip(sources, columns.texts, strict=True)]
-        self.formats, self.work = columns.formats, columns.work
-        self.spans, self.contexts, self.sources = columns.spans, columns.contexts, columns.sources
-        self.headers = columns.headers
-        self.scores, self.cosines, self.bm25_scores = columns.scores, columns.cosines, columns.bm25_scores
-        self.pages, self.queries = columns.pages, columns.queries
-        self.windows, self.windows_scored = columns.windows, columns.windows_scored
-        self.vectors: NDArray[Any] | None = columns.vectors
-        self.query_vectors: NDArray[Any] | None = columns.query_vectors
-        self._ends, self._rows = columns.ends, columns.rows
-        if not len(self.scores):
-            self._warn_of_small_budgets()
-
-    def _warn_of_small_budgets(self) -> None:
-        options = self._request.options
-        budgets = {name: options[name] for name in BUDGETS if options.get(name) is not None}
-        if budgets and not options.get("min_score") and self.windows.any():
-            named = ", ".join(f"{name}={value}" for name, value in budgets.items())
-            message = (
-                f"no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens"
-            )
+        self._request, self._columns, self.ids = request, columns, request.ids
+        attributes = columns.columns()
+        texts = zip(sources, attributes["texts"], strict=True)
+        attributes["texts"] = [source if text is None else text for source, text in texts]
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        if not self and (message := columns.warning(request.options)) is not None:
             warn(message, UsageWarning)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"_rows": self._rows.json(self.texts)}
+        return {name: getattr(self, name) for name in self.__slots__} | {"_columns": self._columns.json(self.texts)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
-            setattr(self, name, _native.HighlightRows(value) if name == "_rows" else value)
+            setattr(self, name, _native.HighlightColumns(value) if name == "_columns" else value)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -294,7 +293,7 @@ class Highlights(Sequence[list[Highlight]]):
 
         Its columns are the fields of a `Highlight`, in the types that `Highlighter.highlights_arrow` has too.
         """
-        return tables.to_arrow(self._rows.table(self.texts), self._of_pages())
+        return tables.to_arrow(self._columns.table(self.texts), self._of_pages())
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
@@ -303,7 +302,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     def to_polars(self) -> polars.DataFrame:
         """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
-        return tables.to_polars(self._rows.table(self.texts), self._of_pages())
+        return tables.to_polars(self._columns.table(self.texts), self._of_pages())
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -411,7 +410,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     def _highlights(self, rows: Sequence[int]) -> list[Highlight]:
         made = []
-        for row, fields in zip(rows, self._rows.fields(list(rows), self.texts), strict=True):
+        for row, fields in zip(rows, self._columns.fields(list(rows), self.texts), strict=True):
             page = int(self.pages[row])
             about = {"page": page, "query": int(self.queries[row]), "id": None if self.ids is None else self.ids[page]}
             made.append(Highlight(**make_lists(fields | about)))

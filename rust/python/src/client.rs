@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use numpy::PyArray2;
-use pullquote_client::{
-    CallOptions, Columns, File, HighlightsAnswer, HighlightsRequest, ReturnOptions, StoredDocument, Vectors,
-};
+use pullquote_client::{CallOptions, File, HighlightsRequest, ReturnOptions, StoredDocument, Vectors};
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::sync::lock;
@@ -23,10 +21,11 @@ use pyo3::types::PyDict;
 
 use crate::completion::{CompletionSender, IntoPython, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
+use crate::highlight_columns::HighlightColumns;
 use crate::highlighter::argument;
 use crate::interruptible::leave_python;
 use crate::options::read_settings;
-use crate::results::{Embeddings, HighlightColumns, matrix, record};
+use crate::results::{Embeddings, matrix, record};
 use crate::texts::{self, HighlightsCall};
 
 /// Servers, for many threads at once.
@@ -200,12 +199,10 @@ impl Client {
             returns,
         };
         Ok(self.call(self.client.highlights(request, call), move |py, answer| {
-            let HighlightsAnswer { columns: Columns { answers, rows: highlights }, vectors } = answer;
-            let rows = highlights.len();
-            let mut columns = HighlightColumns::new(py, answers, highlights)?;
-            if let (Some([of_passages, of_queries]), Some(dtype)) = (vectors, returns.vectors) {
-                columns.vectors = Some(packed(py, rows, dtype, of_passages)?);
-                columns.query_vectors = Some(packed(py, number, dtype, of_queries)?);
+            let rows = answer.columns.rows.len();
+            let mut columns = HighlightColumns::from(answer.columns);
+            if let (Some([of_passages, of_queries]), Some(dtype)) = (answer.vectors, returns.vectors) {
+                columns.vectors = Some([packed(py, rows, dtype, of_passages)?, packed(py, number, dtype, of_queries)?]);
             }
             columns.into_py_any(py)
         }))

@@ -11,9 +11,10 @@ use pyo3::prelude::*;
 use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
+use crate::highlight_columns::HighlightColumns;
 use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
-use crate::results::{FinishedRequest, HighlightColumns};
+use crate::results::FinishedRequest;
 use crate::texts::HighlightsCall;
 
 /// An engine that works only inside `step`.
@@ -63,7 +64,7 @@ impl Engine {
         let finished = leave_python(py, None, |_| lock(&self.steps).step())?;
         let output = |Finished { id, answers, progress }: Finished| {
             let (columns, error) = match answers {
-                Ok(answers) => (Some(Py::new(py, HighlightColumns::new(py, answers, Vec::new())?)?), None),
+                Ok(answers) => (Some(Py::new(py, HighlightColumns::from(answers))?), None),
                 Err(error) => (None, Some(PyErr::from(Failure(error)).into_value(py))),
             };
             Ok(FinishedRequest { request_id: id, columns, error, progress: progress.into() })

@@ -20,9 +20,10 @@ use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::{Failure, raise};
+use crate::highlight_columns::HighlightColumns;
 use crate::interruptible::{DropDetached, leave_python, leave_python_reporting};
 use crate::options::read_unit;
-use crate::results::{Embeddings, HighlightColumns, matrix, span_array};
+use crate::results::{Embeddings, matrix, span_array};
 use crate::server::Server;
 use crate::texts::{self, HighlightsCall};
 
@@ -77,7 +78,7 @@ impl Highlighter {
             let call = call.clone().with_priority(options.priority);
             self.engine.wait(&call, self.engine.highlights(&request, &question, &call))
         })?;
-        HighlightColumns::new(py, answers, Vec::new())
+        Ok(answers.into())
     }
 
     fn highlights_arrow(
@@ -128,7 +129,7 @@ impl Highlighter {
         let work = |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
             engine.highlights(&request, &question, &call).await
         };
-        self.start(call, reply_to, work, |py, answers| HighlightColumns::new(py, answers, Vec::new())?.into_py_any(py))
+        self.start(call, reply_to, work, |py, answers| HighlightColumns::from(answers).into_py_any(py))
     }
 
     fn start_embed(

@@ -18,10 +18,11 @@ use pyo3::types::PyBytes;
 use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
+use crate::highlight_columns::HighlightColumns;
 use crate::highlights_body::HighlightsBody;
 use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
-use crate::results::{Batch, HighlightColumns, vector};
+use crate::results::{Batch, vector};
 use crate::texts::HighlightsCall;
 
 /// An engine whose host encodes the rows.
@@ -132,7 +133,7 @@ impl HostedCall {
             lengths: vector(py, lengths),
         };
         let result = result.map(|result| match result {
-            HostedResult::Answers(answers) => HighlightColumns::new(py, *answers, Vec::new())?.into_py_any(py),
+            HostedResult::Answers(answers) => HighlightColumns::from(*answers).into_py_any(py),
             HostedResult::Response(json) => Ok(PyBytes::new(py, &json).into_any().unbind()),
         });
         Ok((batches.into_iter().map(batch).collect(), result.transpose()?))

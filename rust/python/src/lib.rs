@@ -15,7 +15,7 @@ mod failures;
 mod fetch;
 mod file_kind;
 mod function;
-mod highlight_rows;
+mod highlight_columns;
 mod highlighter;
 mod highlights_body;
 mod hosted;
@@ -71,7 +71,7 @@ mod _native {
         engine_handle::EngineHandle,
         fetch::fetch,
         file_kind::FileKind,
-        highlight_rows::HighlightRows,
+        highlight_columns::HighlightColumns,
         highlighter::Highlighter,
         highlights_body::{BodyRefusal, HighlightsBody},
         hosted::{Hosted, HostedCall},
@@ -79,10 +79,7 @@ mod _native {
             CachedModel, NeededFiles, Snapshot, cached_models, check_description, find_snapshot, needed_files,
         },
         native_threads::{forget_threads, wait_for_threads},
-        results::{
-            Batch, CacheState, DeviceState, Embeddings, FinishedRequest, HighlightColumns, Progress, ShownRun,
-            StageTime, Work,
-        },
+        results::{Batch, CacheState, DeviceState, Embeddings, FinishedRequest, Progress, ShownRun, StageTime, Work},
         server::{Server, check_store, serve_agent},
         {error_table, parse_pieces, settings, shown_runs, similar},
     };

@@ -2,17 +2,15 @@
 
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
-use pullquote_core::engine::{self, Answers};
+use pullquote_core::engine;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::call::CallProgress;
 use pullquote_core::text::page::CharSpan;
-use pullquote_wire::result::Highlight;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
 use crate::failures::raise;
-use crate::highlight_rows::HighlightRows;
+use crate::highlight_columns::HighlightColumns;
 
 /// Declares a class like a frozen dataclass: read-only attributes, a constructor, `==`, `repr()` and pickling. With
 /// `from`, it is made of the core's struct with the same fields.
@@ -204,60 +202,6 @@ impl From<engine::Work> for Work {
             waiting: work.waiting.as_secs_f64(),
             ranking: work.ranking.as_secs_f64(),
         }
-    }
-}
-
-/// The columns of `Highlights` in `python/pullquote/_results/highlights.py`, which documents them.
-#[pyclass(frozen, get_all, module = "pullquote._native")]
-pub(crate) struct HighlightColumns {
-    ends: Py<PyArray1<i64>>,
-    spans: Py<PyArray2<i64>>,
-    contexts: Py<PyArray2<i64>>,
-    headers: Py<PyArray2<i64>>,
-    sources: Py<PyArray2<i64>>,
-    scores: Py<PyArray1<f32>>,
-    cosines: Py<PyArray1<f32>>,
-    bm25_scores: Py<PyArray1<f32>>,
-    pages: Py<PyArray1<i64>>,
-    queries: Py<PyArray1<i64>>,
-    windows: Py<PyArray1<i64>>,
-    windows_scored: Py<PyArray1<i64>>,
-    /// For each page its text, or `None` where that is the source.
-    texts: Py<PyList>,
-    formats: Vec<String>,
-    work: Work,
-    rows: Py<HighlightRows>,
-    /// From a server, bytes: a row for each highlight.
-    pub(crate) vectors: Option<Py<PyArray2<u8>>>,
-    /// From a server, bytes: a row for each query.
-    pub(crate) query_vectors: Option<Py<PyArray2<u8>>>,
-}
-
-impl HighlightColumns {
-    /// The arrays, and the rows that they are columns of: `highlights` from a server, or else those of the answers.
-    pub(crate) fn new(py: Python<'_>, mut answers: Answers, highlights: Vec<Highlight<'static>>) -> PyResult<Self> {
-        let texts = PyList::new(py, std::mem::take(&mut answers.texts))?.unbind();
-        let spans = |spans: &Vec<i64>| matrix(py, spans.len() / 2, 2, spans.clone());
-        Ok(Self {
-            ends: vector(py, answers.ends.clone()),
-            spans: spans(&answers.spans)?,
-            contexts: spans(&answers.contexts)?,
-            headers: spans(&answers.headers)?,
-            sources: spans(&answers.sources)?,
-            scores: vector(py, answers.scores.clone()),
-            cosines: vector(py, answers.cosines.clone()),
-            bm25_scores: vector(py, answers.bm25_scores.clone()),
-            pages: vector(py, answers.pages.clone()),
-            queries: vector(py, answers.queries.clone()),
-            windows: vector(py, answers.windows.clone()),
-            windows_scored: vector(py, answers.windows_scored.clone()),
-            texts,
-            formats: answers.formats.iter().map(ToString::to_string).collect(),
-            work: answers.work.into(),
-            rows: Py::new(py, HighlightRows { answers, highlights })?,
-            vectors: None,
-            query_vectors: None,
-        })
     }
 }
 

@@ -12,7 +12,8 @@ use crate::failures::{Failure, raise};
 use crate::options::read_options;
 
 /// Options that only a server has.
-const SERVER_OPTIONS: [&str; 6] = ["stored", "files", "password", "return_texts", "return_vectors", "embedding_dtype"];
+pub(crate) const SERVER_OPTIONS: [&str; 6] =
+    ["stored", "files", "password", "return_texts", "return_vectors", "embedding_dtype"];
 
 /// A list of texts: any iterable of strings, except a string.
 pub(crate) fn many(texts: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<PyBackedStr>> {

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use super::options::Options;
 use super::passages::ChosenPassage;
-use super::prepared::PreparedPage;
 use super::{Question, Work, column};
+use crate::highlights::MinScore;
+use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::score;
 use crate::ranking::query_match::WordMatch;
 use crate::ranking::terms::terms;
@@ -78,12 +80,34 @@ impl Answers {
         columns
     }
 
+    /// A warning if there are no highlights because budgets are smaller than any sentence.
+    pub fn warning(&self, options: &Options) -> Option<String> {
+        let has_least = options.min_score.is_some_and(|least| least != MinScore::Score(0.0));
+        if !self.scores.is_empty() || has_least || self.windows.iter().all(|windows| *windows == 0) {
+            return None;
+        }
+        let budgets = [
+            ("max_chars", options.max_chars),
+            ("max_tokens", options.max_tokens),
+            ("max_total_chars", options.max_total_chars),
+            ("max_total_tokens", options.max_total_tokens),
+        ];
+        let named: Vec<String> =
+            budgets.iter().filter_map(|(name, most)| Some(format!("{name} {}", (*most)?))).collect();
+        (!named.is_empty()).then(|| {
+            let named = named.join(", ");
+            format!(
+                "no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens"
+            )
+        })
+    }
+
     fn push(&mut self, chosen: &ChosenPassage, pages: &[PreparedPage], question: &Question) {
         let ChosenPassage { passage, query, ranking } = chosen;
         let prepared = &pages[ranking.page()];
         let (units, run) = (&prepared.parsed.units, &passage.units);
         let push = |columns: &mut Vec<i64>, run: &Range<usize>| {
-            let span = prepared.page.chars(units.span(run));
+            let span = prepared.text.chars(units.span(run));
             columns.extend([column(span.start), column(span.end)]);
         };
         push(&mut self.spans, run);
@@ -93,17 +117,17 @@ impl Answers {
             ..(run.end.saturating_add(question.context)).min(units.spans.len());
         push(&mut self.contexts, &around);
         let header = units.header(run).map_or((0, 0), |header| {
-            let header = prepared.page.chars(header);
+            let header = prepared.text.chars(header);
             (column(header.start), column(header.end))
         });
         self.headers.extend([header.0, header.1]);
         for breadcrumb in units.breadcrumbs(run) {
-            let breadcrumb = prepared.page.chars(breadcrumb);
+            let breadcrumb = prepared.text.chars(breadcrumb);
             self.breadcrumbs.extend([column(breadcrumb.start), column(breadcrumb.end)]);
         }
         self.breadcrumb_ends.push(column(self.breadcrumbs.len() / 2));
         let source = prepared.document.source_span(units.span(run));
-        let source = prepared.source.as_ref().unwrap_or(&prepared.page).chars(source);
+        let source = prepared.source.as_ref().unwrap_or(&prepared.text).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);
         self.scores.push(score(passage.logit));
         let (cosine, bm25) = ranking.scored.best_scores(passage.seed);
@@ -122,14 +146,14 @@ impl Answers {
         let first_word = self.matches.query_words.len();
         self.matches.query_words.extend(words.terms.iter().map(|term| term.text.clone()));
         let mut matched_to = 0;
-        for word in terms(span.of(prepared.page.text()), prepared.parsed.language) {
+        for word in terms(span.of(prepared.text.text()), prepared.parsed.language) {
             let Some(index) = words.terms.iter().position(|term| term.term == word.term) else { continue };
             if word.span.start < matched_to {
                 continue;
             }
             matched_to = word.span.end;
             let start = span.start + word.span.start;
-            let chars = prepared.page.chars(crate::text::page::ByteSpan { start, end: span.start + word.span.end });
+            let chars = prepared.text.chars(crate::text::page::ByteSpan { start, end: span.start + word.span.end });
             self.matches.spans.extend([column(chars.start), column(chars.end)]);
             self.matches.words.push(column(first_word + index));
         }

@@ -11,11 +11,12 @@ use rustc_hash::FxHashMap;
 
 use super::cache::RowVectors;
 use super::context::CallContext;
-use super::prepared::{DuplicatePages, PreparedPage};
+use super::prepared::DuplicatePages;
 use super::token_count;
 use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
+use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::prediction::Prediction;
 use crate::ranking::scored_windows::ScoredWindows;
 use crate::ranking::selection::Selection;
@@ -152,7 +153,7 @@ impl<'page> Comparison<'page> {
 
     /// Scores the rows of a page whose vectors are cached, and returns the others.
     fn score_cached(&mut self, page: usize, rows: Vec<usize>) -> Vec<usize> {
-        let Some(cached) = &self.pages[page].cached else { return rows };
+        let Some(cached) = &self.duplicates.cached[page] else { return rows };
         let (mut hits, mut misses) = (Vec::new(), Vec::new());
         for row in rows {
             match cached.vectors.position(row) {
@@ -163,6 +164,20 @@ impl<'page> Comparison<'page> {
         self.scored[page].truncated += hits.iter().filter(|(row, _)| cached.vectors.is_truncated(*row)).count();
         self.score(page, &hits, &cached.vectors.values);
         misses
+    }
+
+    /// Collects this call's vectors of a page for the cache, if the cache would admit them.
+    fn plan_caching(&mut self, context: &CallContext<'_, '_>, page: usize, rows: usize) {
+        let (cached, new) = (&self.duplicates.cached[page], &mut self.scored[page].new_vectors);
+        let known =
+            cached.as_ref().map_or(0, |cached| cached.vectors.bytes()) + new.as_ref().map_or(0, RowVectors::bytes);
+        let bytes = self.pages[page].parsed.bytes() + known + RowVectors::bytes_of(rows, context.engine.spec.dimension);
+        let cache = &context.engine.cache;
+        if !cache.is_enabled() || !cache.admits(bytes) {
+            *new = None;
+        } else if rows > 0 {
+            new.get_or_insert_default();
+        }
     }
 
     /// The queries for a job that may return cosines: none of its vectors is to be cached.
@@ -206,8 +221,7 @@ pub(super) async fn score<'query>(
     let mut chunks = Vec::new();
     for (page, rows) in comparison.take_unscored(predictions, &selections).into_iter().enumerate() {
         let rows = comparison.score_cached(page, rows);
-        let new_vectors = &mut comparison.scored[page].new_vectors;
-        plan_caching(context, &comparison.pages[page], rows.len(), new_vectors);
+        comparison.plan_caching(context, page, rows.len());
         chunks.extend(rows.chunks(JOB_ROWS).map(|rows| RowChunk { page, rows: rows.to_vec() }));
     }
     context.record(Stage::Choose, began);
@@ -258,19 +272,6 @@ async fn encode_chunks(
     Ok(())
 }
 
-/// Collects this call's vectors of a page for the cache, if the cache would admit them.
-fn plan_caching(context: &CallContext<'_, '_>, page: &PreparedPage, rows: usize, new: &mut Option<RowVectors>) {
-    let known =
-        page.cached.as_ref().map_or(0, |cached| cached.vectors.bytes()) + new.as_ref().map_or(0, RowVectors::bytes);
-    let bytes = page.parsed.bytes() + known + RowVectors::bytes_of(rows, context.engine.spec.dimension);
-    let cache = &context.engine.cache;
-    if !cache.is_enabled() || !cache.admits(bytes) {
-        *new = None;
-    } else if rows > 0 {
-        new.get_or_insert_default();
-    }
-}
-
 fn tokenize(
     context: &mut CallContext<'_, '_>,
     chunks: &[RowChunk],
@@ -289,7 +290,7 @@ fn tokenize(
             let end = spans.iter().map(|span| span.end).max().unwrap_or(0);
             let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
             let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
-            let text = &page.page.text()[start..end];
+            let text = &page.text.text()[start..end];
             Ok(Arc::new(tokens.page(text, &spans, &check)?))
         })
     });
@@ -329,11 +330,12 @@ async fn finish_oldest(
 pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Comparison) {
     let Comparison { pages, duplicates, scored, .. } = comparison;
     let uses_static_vectors = context.uses_static_vectors();
-    for ((page, key), scored) in pages.iter().zip(&duplicates.keys).zip(scored) {
+    for (page, scored) in scored.into_iter().enumerate() {
+        let cached = &duplicates.cached[page];
         // Of pages that were not encoded, only the parsed page is kept.
-        let parsed_only = || (uses_static_vectors && page.cached.is_none()).then(RowVectors::default);
-        if let (Some(key), Some(new)) = (key, scored.new_vectors.or_else(parsed_only)) {
-            context.engine.cache.insert_page(*key, page.cached.as_deref(), &page.parsed, new);
+        let parsed_only = || (uses_static_vectors && cached.is_none()).then(RowVectors::default);
+        if let (Some(key), Some(new)) = (duplicates.keys[page], scored.new_vectors.or_else(parsed_only)) {
+            context.engine.cache.insert_page(key, cached.as_deref(), &pages[page].parsed, new);
         }
     }
 }

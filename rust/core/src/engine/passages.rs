@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::context::CallContext;
-use super::prepared::PreparedPage;
 use super::{Pairing, Question};
 use crate::error::Result;
 use crate::highlights::{self, Passage, RankedPage, Seeds, enforce_token_limits};
+use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::ranked_seeds::{PageRanking, QueryRanking, RankedSeeds};
 
 /// A passage of an answer.
@@ -30,7 +30,7 @@ struct SharedSeeds<'query> {
 
 /// Chooses the passages of each answer: on all pages of a query together, for one query after another, or for all
 /// queries together with [`Pairing::Fused`]. Pages that are not on the shortlist have none.
-pub(super) fn choose_passages<'query>(
+pub(super) fn passages_of_answers<'query>(
     context: &CallContext<'_, '_>,
     rankings: &'query [QueryRanking<'query>],
     pages: &[PreparedPage],
@@ -69,7 +69,7 @@ fn passages_on(
     if question.bounds.counts_tokens() {
         enforce_token_limits(&question.bounds, &mut chosen, |page, run| {
             let prepared = &pages[searched[page].page()];
-            tokens.count(prepared.parsed.units.span(run).of(prepared.page.text()))
+            tokens.count(prepared.parsed.units.span(run).of(prepared.text.text()))
         })?;
     }
     Ok(chosen)
@@ -104,10 +104,10 @@ fn ranked_page<'ranked>(
     title: f32,
     question: &Question,
 ) -> RankedPage<'ranked> {
-    let PreparedPage { page, parsed, tokens_before, .. } = prepared;
+    let PreparedPage { text, parsed, tokens_before, .. } = prepared;
     let seeds =
         if question.expands() { Seeds::Units(question.max_passage_units()) } else { Seeds::Windows(&parsed.windows) };
-    RankedPage { page, units: &parsed.units, seeds, scores, title, tokens_before, language: parsed.language }
+    RankedPage { page: text, units: &parsed.units, seeds, scores, title, tokens_before, language: parsed.language }
 }
 
 impl<'query> SharedSeeds<'query> {

@@ -10,7 +10,7 @@ use super::context::CallContext;
 use super::request::check_length;
 use super::{Engine, Question};
 use crate::error::Result;
-use crate::ranking::parsed_page::ParsedPage;
+use crate::ranking::parsed_page::{ParsedPage, PreparedPage};
 use crate::ranking::static_vectors::UnitTokens;
 use crate::ranking::terms::{PageTerms, guess_language};
 use crate::runtime::call::Call;
@@ -21,27 +21,14 @@ use crate::text::page::{CharSpan, PageText};
 use crate::text::pieces::{self, Unit, Units, Windows};
 use crate::tokens::Check;
 
-/// A page of a call, ready to be scored.
-pub(super) struct PreparedPage<'text> {
-    pub(super) document: &'text Document<'text>,
-    pub(super) page: PageText<'text>,
-    /// The request's, or else the document's own; not blank.
-    pub(super) title: Option<&'text str>,
-    /// The source, if it is not the text.
-    pub(super) source: Option<PageText<'text>>,
-    pub(super) parsed: Arc<ParsedPage>,
-    /// The page's cache entry; `None` for duplicates.
-    pub(super) cached: Option<Arc<CachedPage>>,
-    /// Tokens before each unit, and in total; empty without a token limit.
-    pub(super) tokens_before: Arc<[usize]>,
-}
-
 /// The equal pages of a call. Only the first of them is parsed and encoded.
 pub(super) struct DuplicatePages {
     /// Each page's cache key. `None` for a single page without a cache.
     pub(super) keys: Vec<Option<CacheKey>>,
     /// The first page equal to each page, often itself.
     pub(super) first: Vec<usize>,
+    /// Each page's cache entry; `None` for duplicates.
+    pub(super) cached: Vec<Option<Arc<CachedPage>>>,
 }
 
 impl Engine {
@@ -118,7 +105,7 @@ pub(super) fn read_documents<'text>(context: &mut CallContext<'_, 'text>) -> Res
 pub(super) fn deduplicate_pages(context: &mut CallContext<'_, '_>, documents: &[Document]) -> Result<DuplicatePages> {
     let pages = documents.len();
     if !context.engine.cache.is_enabled() && pages == 1 {
-        return Ok(DuplicatePages { keys: vec![None], first: vec![0] });
+        return Ok(DuplicatePages { keys: vec![None], first: vec![0], cached: vec![None] });
     }
     context.timed(Stage::Cut, |context| {
         let (question, has_tokens) = (context.question, context.uses_static_vectors());
@@ -127,8 +114,14 @@ pub(super) fn deduplicate_pages(context: &mut CallContext<'_, '_>, documents: &[
         let keys = context.engine.pool.run(context.call, bytes, || text_pool::map(documents, key))?;
         let mut first_with: HashMap<CacheKey, usize> = HashMap::with_capacity(pages);
         let each = keys.iter().enumerate();
-        let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page))).collect();
-        Ok(DuplicatePages { keys, first })
+        let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page)));
+        let first: Vec<usize> = first.collect();
+        let entry = |(page, first): (usize, &usize)| {
+            let key = keys[page].filter(|_| *first == page);
+            key.and_then(|key| context.engine.cache.page(&key))
+        };
+        let cached = first.iter().enumerate().map(entry).collect();
+        Ok(DuplicatePages { keys, first, cached })
     })
 }
 
@@ -144,14 +137,10 @@ where
     let began = Instant::now();
     let (engine, question, request) = (context.engine, context.question, context.request);
     let has_tokens = context.uses_static_vectors();
-    let lookup = |(page, first): (usize, &usize)| {
-        let key = duplicates.keys[page].filter(|_| *first == page);
-        (page, key.and_then(|key| engine.cache.page(&key)))
-    };
-    let pages: Vec<(usize, Option<Arc<CachedPage>>)> = duplicates.first.iter().enumerate().map(lookup).collect();
-    let is_new = |page: usize, cached: &Option<Arc<CachedPage>>| duplicates.first[page] == page && cached.is_none();
-    let new = pages.iter().filter(|(page, cached)| is_new(*page, cached));
-    let bytes = new.map(|(page, _)| documents[*page].text().len()).sum();
+    let DuplicatePages { first, cached, .. } = duplicates;
+    let pages: Vec<usize> = (0..documents.len()).collect();
+    let new = pages.iter().filter(|page| first[**page] == **page && cached[**page].is_none());
+    let bytes = new.map(|page| documents[*page].text().len()).sum();
     let check = context.call.checker();
     let source = |page: usize| {
         let is_extracted = documents[page].format() == Format::Html;
@@ -162,12 +151,12 @@ where
         title.filter(|title| !title.trim().is_empty())
     };
     let parsed = engine.pool.run(context.call, bytes, || {
-        text_pool::map(&pages, |(page, cached)| {
-            if duplicates.first[*page] != *page {
+        text_pool::map(&pages, |page| {
+            if first[*page] != *page {
                 return Ok(None);
             }
             let document = &documents[*page];
-            let parsed = match cached {
+            let parsed = match &cached[*page] {
                 Some(cached) => Arc::clone(&cached.parsed),
                 None => Arc::new(engine.parse_page(document, question, has_tokens, &check)?),
             };
@@ -176,24 +165,20 @@ where
             } else {
                 Arc::default()
             };
-            let (source, title, cached) = (source(*page), title(*page), cached.clone());
-            let page = PageText::new(document.text());
-            Ok(Some(PreparedPage { document, page, title, source, parsed, cached, tokens_before }))
+            let (source, title) = (source(*page), title(*page));
+            let text = PageText::new(document.text());
+            Ok(Some(PreparedPage { document, text, title, source, parsed, tokens_before }))
         })
     })?;
     let mut prepared: Vec<PreparedPage> = Vec::with_capacity(parsed.len());
     for (index, page) in parsed.into_iter().enumerate() {
         let page = page.unwrap_or_else(|| {
             // Equal pages share the text; their sources may differ.
-            let PreparedPage { page, parsed, tokens_before, .. } = &prepared[duplicates.first[index]];
             PreparedPage {
                 document: &documents[index],
-                page: page.clone(),
                 title: title(index),
                 source: source(index),
-                parsed: Arc::clone(parsed),
-                cached: None,
-                tokens_before: Arc::clone(tokens_before),
+                ..prepared[first[index]].clone()
             }
         });
         context.work.windows += page.parsed.rows;

@@ -13,16 +13,16 @@ use rustc_hash::FxHashMap;
 use super::cache::CacheKey;
 use super::comparison::{Comparison, cache_vectors, score};
 use super::context::CallContext;
-use super::passages::{choose_passages, provisional_passages};
-use super::prepared::{PreparedPage, deduplicate_pages, prepare, read_documents};
+use super::passages::{passages_of_answers, provisional_passages};
+use super::prepared::{deduplicate_pages, prepare, read_documents};
 use super::{Answers, Effort, Engine, Pairing, Question, Request, column, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::candidates::{select_after_previews, select_contenders, select_likely};
-use crate::ranking::parsed_page::ParsedPage;
+use crate::ranking::parsed_page::{ParsedPage, PreparedPage};
 use crate::ranking::prediction::Prediction;
 use crate::ranking::probability::{CosineScale, PAIRS};
-use crate::ranking::query_match::{Matching, PageMatch, SearchedPage, WordMatch};
+use crate::ranking::query_match::{Matching, PageMatch, WordMatch};
 use crate::ranking::ranked_seeds::rank;
 use crate::ranking::scored_windows::accept_predictions;
 use crate::ranking::shortlist::take_shortlist;
@@ -110,7 +110,7 @@ async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> {
         rankings = context.ranking(|_| rank(scored));
     }
 
-    let passages = context.ranking(|context| choose_passages(context, &rankings, &pages))?;
+    let passages = context.ranking(|context| passages_of_answers(context, &rankings, &pages))?;
     let answers = context.ranking(|_| Answers::new(&passages, &pages, question));
     let rows_scored = comparison.rows_scored();
     context.work.windows_scored = rows_scored.iter().sum();
@@ -210,15 +210,13 @@ fn match_words<'page>(
     let queries = 0..request.queries.len();
     let pairs = queries.flat_map(|query| request.pages_of(query).map(move |page| (query, page)));
     let pairs: Vec<(usize, usize)> = pairs.collect();
-    let bytes = pairs.iter().map(|(_, page)| pages[*page].page.text().len()).sum();
+    let bytes = pairs.iter().map(|(_, page)| pages[*page].text.text().len()).sum();
     let check = call.checker();
     let words = engine.pool.run(call, bytes, || {
         text_pool::map(&pairs, |(query, index)| {
             check()?;
-            let PreparedPage { page: text, parsed, title, .. } = &pages[*index];
             let title_relevance = titles.relevance(*query, *index);
-            let page = SearchedPage { index: *index, text, parsed, title: *title, title_relevance };
-            Ok(WordMatch::new(request.queries[*query], page, &matching))
+            Ok(WordMatch::new(request.queries[*query], *index, &pages[*index], title_relevance, &matching))
         })
     })?;
     let mut words = words.into_iter();
@@ -243,7 +241,7 @@ fn predict<'page>(
         means = context.engine.pool.run(context.call, bytes, || {
             text_pool::map(&pages, |(page, query)| {
                 check()?;
-                let ParsedPage { tokens, windows, .. } = page.words.page.parsed;
+                let ParsedPage { tokens, windows, .. } = &*page.words.page.parsed;
                 Ok(tokens.as_ref().map_or_else(Vec::new, |tokens| vectors.means(query, tokens, windows)))
             })
         })?;

@@ -19,9 +19,10 @@
 //! `bench/notes/encoding_less.md` has the trials of the constants.
 
 use super::Effort;
+use super::parsed_page::PreparedPage;
 use super::prediction::Prediction;
 use super::probability::logit;
-use super::query_match::{SearchedPage, WordMatch};
+use super::query_match::WordMatch;
 use super::ranked_seeds::{PageRanking, QueryRanking};
 use super::relevance::{COSINE, Scale};
 use super::scored_windows::ScoredWindows;
@@ -243,7 +244,7 @@ fn likely_count(page: &Prediction, limits: &CandidateLimits) -> usize {
     let count = if let Some(passages) = limits.passages {
         passages.saturating_mul(LIKELY_PER_PASSAGE)
     } else {
-        let SearchedPage { text, parsed, .. } = page.matched.words.page;
+        let PreparedPage { text, parsed, .. } = page.matched.words.page;
         let chars = (limits.tokens as f64 * f64::from(parsed.characters_per_token)).min(limits.chars as f64);
         let unit_chars = text.char_count() as f64 / parsed.units.spans.len().max(1) as f64;
         (LIKELY_PER_BUDGET * chars / unit_chars.max(1.0)) as usize

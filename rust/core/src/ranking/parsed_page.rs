@@ -1,12 +1,28 @@
-//! A parsed page: its units, windows and terms. It is independent of queries, so each page is parsed once and then
-//! cached.
+//! A page of a call. What is parsed of it (its units, windows and terms) is independent of queries, so each page is parsed
+//! once and then cached.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::static_vectors::UnitTokens;
 use super::terms::{Language, PageTerms};
-use crate::text::page::ByteSpan;
+use crate::text::formats::Document;
+use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::Units;
+
+/// A page of a call, ready to be scored.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedPage<'text> {
+    pub(crate) document: &'text Document<'text>,
+    pub(crate) text: PageText<'text>,
+    /// The request's, or else the document's own; not blank.
+    pub(crate) title: Option<&'text str>,
+    /// The source, if it is not the text.
+    pub(crate) source: Option<PageText<'text>>,
+    pub(crate) parsed: Arc<ParsedPage>,
+    /// Tokens before each unit, and in total; empty without a token limit.
+    pub(crate) tokens_before: Arc<[usize]>,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ParsedPage {

@@ -59,7 +59,7 @@ impl<'page> Prediction<'page> {
 
     /// The page's index in the call.
     pub(crate) fn page(&self) -> usize {
-        self.matched.words.page.index
+        self.matched.words.index
     }
 
     /// Of a page on the shortlist: only words predict, as in a call without the other pages.

@@ -5,13 +5,12 @@
 
 use std::ops::Range;
 
-use super::parsed_page::ParsedPage;
+use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::{Calibration, CosineScale, Evidence};
 use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, best_around, heading_credit, join, scale_units};
 use super::terms::{
-    QueryPostings, QueryTerm, Term, asks_for_number, correct_spelling, has_number, query_terms, terms as words,
+    QueryPostings, QueryTerm, Term, asks_for_number, correct_spelling, has_number, query_terms, terms as terms_of,
 };
-use crate::text::page::PageText;
 use crate::text::pieces::NamedTable;
 use crate::tokens::Tokens;
 
@@ -31,21 +30,13 @@ pub(crate) struct Matching<'call> {
     pub(crate) cosine_scale: CosineScale,
 }
 
-/// A page to match a query with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SearchedPage<'page> {
-    /// Its index in the call.
-    pub(crate) index: usize,
-    pub(crate) text: &'page PageText<'page>,
-    pub(crate) parsed: &'page ParsedPage,
-    pub(crate) title: Option<&'page str>,
-    /// Added where pages compete: see [`super::titles`].
-    pub(crate) title_relevance: f32,
-}
-
 /// What the words of a query say on one page.
 pub(crate) struct WordMatch<'page> {
-    pub(crate) page: SearchedPage<'page>,
+    pub(crate) page: &'page PreparedPage<'page>,
+    /// The page's index in the call.
+    pub(crate) index: usize,
+    /// Added where pages compete: see [`super::titles`].
+    pub(crate) title_relevance: f32,
     pub(crate) terms: Vec<QueryTerm>,
     /// For each window; empty with a lexical weight of 0.
     pub(crate) bm25: Vec<f32>,
@@ -81,8 +72,14 @@ pub(crate) struct PageMatch<'page> {
 
 impl<'page> WordMatch<'page> {
     /// Finds the query's terms on the page, unless words do not count.
-    pub(crate) fn new(query: &str, page: SearchedPage<'page>, matching: &Matching) -> Self {
-        let (text, parsed, expands) = (page.text.text(), page.parsed, matching.expands);
+    pub(crate) fn new(
+        query: &str,
+        index: usize,
+        page: &'page PreparedPage<'page>,
+        title_relevance: f32,
+        matching: &Matching,
+    ) -> Self {
+        let (text, parsed, expands) = (page.text.text(), &*page.parsed, matching.expands);
         let mut terms = query_terms(query, parsed.language);
         for term in &mut terms {
             term.rarity = matching.tokens.rarity(&term.text);
@@ -102,13 +99,26 @@ impl<'page> WordMatch<'page> {
             correct_spelling(&mut terms, page_terms, text, parsed.language);
             let postings = page_terms.find(&terms);
             bm25 = postings.bm25(&parsed.windows);
-            language_coverage = postings.language_coverage(seeds, &page.title_terms(), TITLE_CREDIT);
+            let title = page.title.map_or_else(Vec::new, |title| terms_of(title, parsed.language));
+            let title: Vec<Term> = title.iter().map(|word| word.term).collect();
+            language_coverage = postings.language_coverage(seeds, &title, TITLE_CREDIT);
             if expands {
                 credit_headers(&mut language_coverage, &parsed.units.tables);
                 coverage = Some(UnitCoverage::new(&postings, parsed, &units));
             }
         }
-        Self { page, terms, bm25, coverage, language_coverage, lacks_number, expands, calibration }
+        Self {
+            page,
+            index,
+            title_relevance,
+            terms,
+            bm25,
+            coverage,
+            language_coverage,
+            lacks_number,
+            expands,
+            calibration,
+        }
     }
 
     /// Whether the page has any of the query's terms. False with a lexical weight of 0.
@@ -123,7 +133,7 @@ impl<'page> WordMatch<'page> {
     }
 
     pub(crate) fn seed_count(&self) -> usize {
-        let ParsedPage { units, windows, .. } = self.page.parsed;
+        let ParsedPage { units, windows, .. } = &*self.page.parsed;
         if self.expands { units.spans.len() } else { windows.len() }
     }
 
@@ -149,7 +159,7 @@ impl<'page> WordMatch<'page> {
 
     /// For each seed the best value of the windows around it; `none` for a unit in no window.
     pub(crate) fn best_around(&self, values: &[f32], none: f32) -> Vec<f32> {
-        let ParsedPage { units, windows, .. } = self.page.parsed;
+        let ParsedPage { units, windows, .. } = &*self.page.parsed;
         if self.expands { best_around(units.spans.len(), windows, values, none) } else { values.to_vec() }
     }
 
@@ -172,13 +182,6 @@ impl<'page> WordMatch<'page> {
 
     fn lacks_number(&self, seed: usize) -> bool {
         self.lacks_number.get(seed).copied().unwrap_or(false)
-    }
-}
-
-impl SearchedPage<'_> {
-    fn title_terms(&self) -> Vec<Term> {
-        let occurrences = self.title.map_or_else(Vec::new, |title| words(title, self.parsed.language));
-        occurrences.iter().map(|word| word.term).collect()
     }
 }
 

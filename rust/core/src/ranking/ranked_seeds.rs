@@ -88,7 +88,7 @@ impl<'query> PageRanking<'query> {
     }
 
     pub(crate) fn title_relevance(&self) -> f32 {
-        self.scored.prediction.matched.words.page.title_relevance
+        self.scored.prediction.matched.words.title_relevance
     }
 
     /// The seeds without those that no scored window contains.

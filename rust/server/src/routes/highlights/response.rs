@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Pairing, Rows, Work, number, pair};
-use pullquote_core::highlights::MinScore;
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_wire::result::{Footer, Highlight, HighlightsUsage, PageHighlights, Timings};
 use serde::Serialize;
@@ -77,7 +75,7 @@ impl<'call> Frame<'call> {
                 waiting: work.waiting.as_secs_f64(),
                 ranking: work.ranking.as_secs_f64(),
             },
-            warnings: small_budgets(&self.request.options, self.answers).map(|warning| vec![warning]),
+            warnings: self.answers.warning(&self.request.options).map(|warning| vec![warning]),
             query_vectors: None,
         }
     }
@@ -144,25 +142,6 @@ impl<'call> Frame<'call> {
         highlight.vector = self.vectors.as_ref().and_then(|vectors| vectors.row(row));
         highlight
     }
-}
-
-/// Warns about budgets that are smaller than any sentence.
-fn small_budgets(options: &Options, answers: &Answers) -> Option<String> {
-    let has_least = options.min_score.is_some_and(|least| least != MinScore::Score(0.0));
-    if !answers.scores.is_empty() || has_least || answers.windows.iter().all(|windows| *windows == 0) {
-        return None;
-    }
-    let budgets = [
-        ("max_chars", options.max_chars),
-        ("max_tokens", options.max_tokens),
-        ("max_total_chars", options.max_total_chars),
-        ("max_total_tokens", options.max_total_tokens),
-    ];
-    let named = budgets.iter().filter_map(|(name, most)| Some(format!("{name} {}", (*most)?)));
-    let named = named.collect::<Vec<_>>().join(", ");
-    (!named.is_empty()).then(|| {
-        format!("no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens")
-    })
 }
 
 /// Whether any of these scores is that of an answer.

@@ -1,7 +1,9 @@
-//! The highlights of a result: their texts are cut out of the pages when they are read.
+//! The highlights of a result: columns, and rows whose texts are cut out of the pages when they are read.
 
 use std::collections::BTreeMap;
 
+use numpy::PyArray2;
+use pullquote_client::Columns;
 use pullquote_core::engine::{Answers, Rows, number};
 use pullquote_core::error::ErrorKind;
 use pullquote_wire::result::{Highlight, OffsetUnit};
@@ -13,16 +15,34 @@ use serde_json::Value;
 
 use crate::arrow::{self, Table};
 use crate::failures::{Failure, raise};
+use crate::options::read_options;
+use crate::results::{Work, matrix, vector};
+use crate::texts::SERVER_OPTIONS;
 
-/// The rows of a result. `texts` are those of its pages; `""` where only a server has the page.
+/// What `Highlights` in `python/pullquote/_results/highlights.py` is made of. `texts` are those of its pages; `""` where only a
+/// server has the page.
 #[pyclass(frozen, module = "pullquote._native")]
-pub(crate) struct HighlightRows {
-    pub(crate) answers: Answers,
+pub(crate) struct HighlightColumns {
+    answers: Answers,
     /// From a server, a highlight for each row; else empty.
-    pub(crate) highlights: Vec<Highlight<'static>>,
+    highlights: Vec<Highlight<'static>>,
+    /// From a server, bytes: a row for each highlight, and a row for each query.
+    pub(crate) vectors: Option<[Py<PyArray2<u8>>; 2]>,
 }
 
-impl HighlightRows {
+impl From<Answers> for HighlightColumns {
+    fn from(answers: Answers) -> Self {
+        Self::from(Columns { answers, rows: Vec::new() })
+    }
+}
+
+impl From<Columns> for HighlightColumns {
+    fn from(Columns { answers, rows: highlights }: Columns) -> Self {
+        Self { answers, highlights, vectors: None }
+    }
+}
+
+impl HighlightColumns {
     /// Visits rows: the row, its highlight, and where that starts and ends in bytes of its page, if that is at hand.
     pub(crate) fn each(
         &self,
@@ -59,8 +79,8 @@ impl HighlightRows {
 }
 
 #[pymethods]
-impl HighlightRows {
-    /// Rows that [`Self::json`] wrote, which a pickled result has.
+impl HighlightColumns {
+    /// Rows that [`Self::json`] wrote. A pickled result has them; its columns are its own.
     #[new]
     fn new(json: &str) -> PyResult<Self> {
         let rows: Vec<(i64, Highlight)> = serde_json::from_str(json).map_err(|error| invalid(&error))?;
@@ -71,7 +91,52 @@ impl HighlightRows {
         let (contexts, headers, sources) = (spans.clone(), spans.clone(), spans.clone());
         let scores = highlights.iter().map(|highlight| highlight.score).collect();
         let answers = Answers { pages, spans, contexts, headers, sources, scores, ..Answers::default() };
-        Ok(Self { answers, highlights })
+        Ok(Self { answers, highlights, vectors: None })
+    }
+
+    /// The attributes of `Highlights`. Their arrays are copies, because callers may change them; `texts` has `None` where the
+    /// source is the text.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let answers = &self.answers;
+        let columns = PyDict::new(py);
+        let integers = [
+            ("_ends", &answers.ends),
+            ("pages", &answers.pages),
+            ("queries", &answers.queries),
+            ("windows", &answers.windows),
+            ("windows_scored", &answers.windows_scored),
+        ];
+        for (name, column) in integers {
+            columns.set_item(name, vector(py, column.clone()))?;
+        }
+        let spans = [
+            ("spans", &answers.spans),
+            ("contexts", &answers.contexts),
+            ("headers", &answers.headers),
+            ("sources", &answers.sources),
+        ];
+        for (name, column) in spans {
+            columns.set_item(name, matrix(py, column.len() / 2, 2, column.clone())?)?;
+        }
+        let reals = [("scores", &answers.scores), ("cosines", &answers.cosines), ("bm25_scores", &answers.bm25_scores)];
+        for (name, column) in reals {
+            columns.set_item(name, vector(py, column.clone()))?;
+        }
+        columns.set_item("texts", answers.texts.clone())?;
+        columns.set_item("formats", answers.formats.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        columns.set_item("work", Work::from(answers.work))?;
+        let [vectors, query_vectors] = match &self.vectors {
+            Some(vectors) => vectors.each_ref().map(Some),
+            None => [None, None],
+        };
+        columns.set_item("vectors", vectors)?;
+        columns.set_item("query_vectors", query_vectors)?;
+        Ok(columns)
+    }
+
+    /// A warning about the options of the call.
+    fn warning(&self, options: &Bound<'_, PyDict>) -> PyResult<Option<String>> {
+        Ok(self.answers.warning(&read_options(options, &SERVER_OPTIONS)?))
     }
 
     fn json(&self, texts: &Bound<'_, PyList>) -> PyResult<String> {
