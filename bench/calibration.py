@@ -51,9 +51,14 @@ SENTENCE = re.compile(r".*?(?:[.!?。](?=\s|$)|\n|$)\s*", re.DOTALL)
 PARAGRAPH = re.compile(r"(?:.+\n?)+|\n+")
 
 
-# Constants of the source: weights of the cosine with and without words, and the constant term without words.
-COSINE = 6.1
-MEANING = (7.3, -4.7)
+SOURCE = Path(__file__).parents[1] / "rust" / "core" / "src" / "ranking" / "probability.rs"
+
+
+def regression(name: str) -> dict[str, float]:
+    """The weights of a regression in the source, by their names."""
+    found = re.search(rf"const {name}: Regression = Regression {{ (.+?) }};", SOURCE.read_text(encoding="utf-8"))
+    assert found, f"{SOURCE} has no {name}"
+    return {weight: float(value) for weight, value in (each.split(": ") for each in found[1].split(", "))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,7 @@ def fit(inputs: list[list[float]], right: list[bool]) -> list[float]:
 
 def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], count: int, effort: str) -> None:
     """Print the constants that fit first passages best, next to those of the source."""
+    meaning, both = regression("COSINE_ALONE"), regression("BOTH")
     for lexical_weight in (0.0, 0.5, 1.0):
         passages = [
             one
@@ -165,18 +171,17 @@ def fit_constants(highlighter: pullquote.Highlighter, sets: list[list[Page]], co
         logits = [float(np.log(one.score / (1 - one.score))) for one in passages]
         if lexical_weight == 0:
             cosine, constant = fit([[one.cosine] for one in passages], right)
-            print(
-                f"cosine alone: {cosine:.1f} * cosine {constant:+.1f} (in the source: {MEANING[0]} * cosine {MEANING[1]:+})"
-            )
+            source = f"{meaning['cosine']} * cosine {meaning['constant']:+}"
+            print(f"cosine alone: {cosine:.1f} * cosine {constant:+.1f} (in the source: {source})")
         elif lexical_weight == 1:
             slope, constant = fit([[logit] for logit in logits], right)
             print(f"words alone: {slope:.2f} * logit {constant:+.2f} (in the source: 1 * logit + 0)")
         else:
-            rest = [logit - COSINE * one.cosine for logit, one in zip(logits, passages, strict=True)]
+            rest = [logit - both["cosine"] * one.cosine for logit, one in zip(logits, passages, strict=True)]
             inputs = [[one.cosine, each] for one, each in zip(passages, rest, strict=True)]
             cosine, others, constant = fit(inputs, right)
             print(
-                f"both: {cosine:.1f} * cosine + {others:.2f} * others {constant:+.2f} (in the source: {COSINE}, 1, 0)"
+                f"both: {cosine:.1f} * cosine + {others:.2f} * others {constant:+.2f} (in the source: {both['cosine']}, 1, 0)"
             )
 
 

@@ -183,13 +183,13 @@ def _retry(attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0) ->
         except (OSError, http.client.HTTPException) as error:
             done = progress()
             failures, before = 1 if done > before else failures + 1, done
-            asked = ""
+            retry_after = ""
             if isinstance(error, urllib.error.HTTPError):
-                asked = error.headers.get("Retry-After", "")
+                retry_after = error.headers.get("Retry-After", "")
                 error.close()
             if not _is_temporary(error) or failures == ATTEMPTS:
                 raise
-            time.sleep(min(float(asked) if asked.isdecimal() else PAUSE * 2 ** (failures - 1), MAX_PAUSE))
+            time.sleep(min(float(retry_after) if retry_after.isdecimal() else PAUSE * 2 ** (failures - 1), MAX_PAUSE))
 
 
 def _is_temporary(error: Exception) -> bool:

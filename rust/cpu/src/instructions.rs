@@ -7,7 +7,7 @@ use crate::vector::neon::Neon;
 use crate::vector::portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use crate::vector::x86::{Avx2, Avx512};
-use crate::vector::{Simd, Task};
+use crate::vector::{ByteProduct, Simd, Task};
 
 /// The environment variable that forces a set.
 pub const ENV_VARIABLE: &str = "PULLQUOTE_CPU";
@@ -103,8 +103,15 @@ impl InstructionSet {
         self.dispatch(HasBf16)
     }
 
-    /// Whether int8 is faster than float32: where one instruction multiplies pairs or quads.
+    /// Whether int8 is faster than float32: where bytes are multiplied as they are, not widened first.
     pub fn has_fast_int8(self) -> bool {
-        !matches!(self.name(), "neon" | "portable")
+        struct HasFastInt8;
+        impl Task for HasFastInt8 {
+            type Output = bool;
+            fn run<S: Simd>(self, _: S) -> bool {
+                S::BYTE_PRODUCT != ByteProduct::Pairs
+            }
+        }
+        self.dispatch(HasFastInt8)
     }
 }

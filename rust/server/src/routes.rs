@@ -24,7 +24,7 @@ pub(crate) mod vector_stream;
 pub(crate) mod vectors;
 pub(crate) mod vllm;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
@@ -84,9 +84,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
-/// Seconds since 1970.
-pub(super) fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// The time since 1970.
+pub(super) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -292,6 +292,15 @@ def test_search_ranks_stored_documents(library: ServerProcess) -> None:
     assert (bare.results[0].url, bare.results[0].highlights) == ("https://example.com/bread", None)
 
 
+def test_body_limit_of_search_is_its_own(library: ServerProcess) -> None:
+    """A search has no pages, so it may not be as large as a request with pages."""
+    body = {"query": "bread", "urls": ["https://example.com/bread"], "padding": "x" * 1024 * 1024}
+    refused = library.client.post("/search", json=body)
+    assert refused.status_code == 413
+    assert "1048576" in refused.json()["error"]
+    assert library.client.post("/contents", json=body).status_code == 200
+
+
 @pytest.mark.parametrize(("options", "filler"), [(["--max-documents", "2"], ""), ([], "They lie still. " * 5000)])
 def test_search_in_a_large_store_ranks_by_words(options: list[str], filler: str, tmp_path: Path) -> None:
     """Large in documents or in bytes."""

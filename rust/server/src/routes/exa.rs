@@ -47,7 +47,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             )
             .reads(schemas.request::<ContentsRequest>(), contents)
             .writes_json("The pages that are available.", answer.clone()),
-        also("//search", API.post("/search", search::search, "search", "Search stored pages, or an upstream server"))
+        Route { body_limit: Some(MAX_SEARCH_BYTES), ..also("//search", API.post("/search", search::search, "search", "Search stored pages, or an upstream server"))}
             .described(
                 "Without an upstream server, all stored documents are ranked by the best passage of each. If more documents \
                  are stored than `documents` may have, those with the query's words are.",
@@ -59,6 +59,9 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         also("//answer", API.post("/answer", answer_route, "answer", NO_ANSWERS)).fails(&[501]),
     ]
 }
+
+/// The most bytes of a search: it has a query and options, but no pages.
+const MAX_SEARCH_BYTES: usize = 1024 * 1024;
 
 const NO_INDEX: &str = "Refused: this server has no index of the web";
 const NO_ANSWERS: &str = "Refused: this server does not write answers";

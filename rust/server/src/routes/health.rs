@@ -1,7 +1,6 @@
 //! `GET /live`: whether the process answers at all. `GET /health`: whether it encodes. `GET /metrics`: what it counts.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::extract::State;
@@ -17,6 +16,7 @@ use super::llama_cpp;
 use super::route::{Api, Route};
 use super::schemas::Schemas;
 use super::tei::failure::TEI;
+use super::unix_time;
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
 use crate::http::metrics::CONTENT_TYPE as METRICS;
@@ -79,17 +79,13 @@ async fn health(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
     match app.health.check().await {
         Ok(()) => {
             let devices = devices::health(app.engine.devices());
-            Ok(Json(Healthy { healthy: true, status: "ok", devices, unix: unix_time() }))
+            Ok(Json(Healthy { healthy: true, status: "ok", devices, unix: unix_time().as_secs_f64() }))
         }
         Err(error) => {
             let message = format!("texts are not being encoded: {}", error.message());
             Err(Failure::new(Cause::Unhealthy, message))
         }
     }
-}
-
-fn unix_time() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {

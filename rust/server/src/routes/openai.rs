@@ -328,7 +328,7 @@ impl ListShape {
         });
         let footer = EmbeddingsFooter {
             id: format!("{id}-{}", input.id.0),
-            created: unix_time(),
+            created: unix_time().as_secs(),
             model: &app.settings.model_name,
             usage: EmbeddingsUsage::of(&work),
         };
@@ -454,7 +454,7 @@ fn metadata(
     };
     let metadata = json!({
         "id": id.0,
-        "created": unix_time(),
+        "created": unix_time().as_secs(),
         "model": app.settings.model_name,
         "data": (0..encoding.rows()).map(row).collect::<Vec<_>>(),
         "usage": usage,

@@ -331,7 +331,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     let answer = Ranking {
         id: Uuid::new_v4().to_string(),
         object: "rerank",
-        created: unix_time(),
+        created: unix_time().as_secs(),
         model: &app.settings.model_name,
         results: ranks.iter().map(rank).collect(),
         usage: RerankUsage { prompt_tokens: work.tokens, total_tokens: work.tokens, truncated: work.truncated },

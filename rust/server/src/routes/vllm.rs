@@ -189,7 +189,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let answer = Scores {
         id: format!("score-{}", input.id.0),
         object: "list",
-        created: unix_time(),
+        created: unix_time().as_secs(),
         model: &app.settings.model_name,
         data,
         usage: EmbeddingsUsage::of(&work),

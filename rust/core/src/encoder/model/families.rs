@@ -8,10 +8,21 @@ use super::transformer::{Bias, Biases, BlockNorms, LayerAttention, Norm, QueryNo
 use super::{Activation, Model};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Supported values of `model_type`.
-pub(super) const MODEL_TYPES: [&str; 13] = [
-    "bert", "camembert", "distilbert", "gemma3_text", "gte", "modernbert", "mpnet", "new", "nomic_bert", "qwen2",
-    "qwen3", "roberta", "xlm-roberta",
+/// What reads each supported `model_type`.
+const FAMILIES: [(&str, fn(&Config<'_>) -> Result<Transformer>); 13] = [
+    ("bert", bert),
+    ("camembert", bert),
+    ("distilbert", distilbert),
+    ("gemma3_text", gemma3),
+    ("gte", gte),
+    ("modernbert", modernbert),
+    ("mpnet", mpnet),
+    ("new", gte),
+    ("nomic_bert", nomic_bert),
+    ("qwen2", qwen),
+    ("qwen3", qwen),
+    ("roberta", bert),
+    ("xlm-roberta", bert),
 ];
 
 /// Whether positions start after the padding id, as in `RoBERTa`.
@@ -38,23 +49,19 @@ impl Transformer {
     /// impossible number.
     pub fn read(model: &Model) -> Result<Self> {
         let config = Config { model, path: model.file("config.json").display().to_string() };
+        let model_type = model.model_type.as_str();
         let of_jina = config.auto_map().any(|class| class.contains("JinaBert"))
             || config.text("position_embedding_type") == Some("alibi");
-        match model.model_type.as_str() {
-            "bert" if of_jina => jina(&config),
-            "bert" | "roberta" | "xlm-roberta" | "camembert" => bert(&config),
-            "mpnet" => mpnet(&config),
-            "distilbert" => distilbert(&config),
-            "nomic_bert" => nomic_bert(&config),
-            "new" | "gte" => gte(&config),
-            "modernbert" => modernbert(&config),
-            "qwen2" | "qwen3" => qwen(&config),
-            "gemma3_text" => gemma3(&config),
-            other => Err(config.unsupported(&format!(
-                "model_type {other:?} is not known; known are {}, static embeddings, or any TorchScript module saved as model.pt",
-                MODEL_TYPES.join(", ")
-            ))),
+        if model_type == "bert" && of_jina {
+            return jina(&config);
         }
+        if let Some((_, read)) = FAMILIES.iter().find(|(name, _)| *name == model_type) {
+            return read(&config);
+        }
+        Err(config.unsupported(&format!(
+            "model_type {model_type:?} is not known; known are {}, static embeddings, or any TorchScript module saved as model.pt",
+            FAMILIES.map(|(name, _)| name).join(", ")
+        )))
     }
 }
 
