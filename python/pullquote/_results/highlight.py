@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from pullquote._results.fields import LISTS, HighlightDict, HighlightFields
 from pullquote._results.marks import Marks, merged, without_blank_lines
-from pullquote.errors import InvalidArgumentError
 
-__all__ = ["LINE", "Highlight", "marks_words", "shortened"]
+__all__ = ["LINE", "Highlight", "mark_spans", "shortened"]
 
 # Characters of a line in a representation.
 LINE = 100
@@ -43,28 +42,28 @@ class Highlight(HighlightFields):
     def marked(
         self,
         pre: str = "<em>",
-        post: str = "</em>",
+        post: str | None = None,
         *,
         encoder: Literal["html"] | None = "html",
         words: bool | None = None,
     ) -> str:
         """The passage with `pre` and `post` around what answers, and with `before` and `after` outside of them.
 
-        They are around the words that match the query, if the call had ``explain=True``, else around the passage; `words` chooses
-        between the two. Marks do not cross blank lines, so they never span two paragraphs. `encoder` escapes the text around them
-        for HTML, ``None`` leaves it as it is.
+        Without `post`, that is the end of the tag `pre`.
 
-        Raises `InvalidArgumentError` for ``words=True`` without ``explain=True``, and for an unknown `encoder`.
+        They are around the words that match the query, if the call had ``explain=True`` and any match, else around the passage;
+        `words` chooses between the two. Marks do not cross blank lines, so they never span two paragraphs. `encoder` escapes the
+        text around them for HTML, ``None`` leaves it as it is.
+
+        Raises `InvalidArgumentError` for an unknown `encoder`.
 
         >>> highlight = Highlight("Fish & chips.", 0, 13, 0.9, 0.8, 1.2)
-        >>> highlight.marked("<b>", "</b>")
+        >>> highlight.marked("<b>")
         '<b>Fish &amp; chips.</b>'
         """
         marks = Marks(pre, post, encoder)
-        if marks_words(self, words):
-            spans = merged((match.start - self.start, match.end - self.start) for match in self.matches)
-        else:
-            spans = without_blank_lines(self.text, [(0, len(self.text))])
+        page = [(start - self.start, end - self.start) for start, end in mark_spans(self, words)]
+        spans = without_blank_lines(self.text, page)
         return marks.escaped(self.before) + marks.around(self.text, spans) + marks.escaped(self.after)
 
     def __repr__(self) -> str:
@@ -83,12 +82,11 @@ class Highlight(HighlightFields):
         return row  # type: ignore[no-any-return]  # a test compares its keys
 
 
-def marks_words(highlight: Highlight, words: bool | None) -> bool:
-    """Whether the words of a highlight are marked, and not all of it."""
-    if words and not highlight.matches:
-        message = "words=True needs the matching words; call highlights(..., explain=True)"
-        raise InvalidArgumentError(message)
-    return bool(highlight.matches) if words is None else words
+def mark_spans(highlight: Highlight, words: bool | None) -> list[tuple[int, int]]:
+    """What `marked` marks of a highlight, in the page: its words that match, or all of it; `None` is words if any match."""
+    if highlight.matches if words is None else words:
+        return merged((match.start, match.end) for match in highlight.matches)
+    return [(highlight.start, highlight.end)]
 
 
 def shortened(text: str, room: int) -> str:

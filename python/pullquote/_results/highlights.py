@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote._request.options import Request
 from pullquote._request.signatures import did_you_mean
-from pullquote._results import prompts, representations, tables
+from pullquote._results import notes, prompts, representations, tables
 from pullquote._results.fields import make_lists
-from pullquote._results.highlight import Highlight, marks_words
+from pullquote._results.highlight import Highlight, mark_spans
 from pullquote._results.marks import Marks, merged, prose_spans, shown_span, start_of, without_blank_lines
 from pullquote._results.selectors import (
     TextPositionSelector,
@@ -38,9 +39,11 @@ class Highlights(Sequence[list[Highlight]]):
     """The highlights of a call: ``result[i]`` is page `i`'s list of `Highlight`.
 
     With many queries for one page, ``result[i]`` belongs to query `i`. With ``pairing="all"``, ``result[q, p]`` belongs to query
-    `q` and page `p`, and the lists of the first query come first. Instead of a page's index, its id may stand if that is a string:
-    ``result["moon.txt"]``. ``len(result)`` counts these lists, also empty ones;
+    `q` and page `p`, and the lists of the first query come first. ``len(result)`` counts these lists, also empty ones;
     ``bool(result)`` is true if there is any highlight. `best` has the highlights of all lists, best first.
+
+    Instead of a page's index, its id may stand: ``result["moon.txt"]``. If any id is a number, numbers are ids only, and
+    ``result[7]`` belongs to the page with the id 7; ``result.at(7)`` counts the lists, whatever the ids are.
 
     The same as columns, with a row for each highlight in the order of the lists:
 
@@ -125,18 +128,15 @@ class Highlights(Sequence[list[Highlight]]):
         return len(self._ends)
 
     @overload
-    def __getitem__(self, index: int | str | tuple[int, int | str]) -> list[Highlight]: ...
+    def __getitem__(self, index: int | str | tuple[int, Any]) -> list[Highlight]: ...
     @overload
     def __getitem__(self, index: slice) -> list[list[Highlight]]: ...
-    def __getitem__(self, index: int | str | tuple[int, int | str] | slice) -> list[Highlight] | list[list[Highlight]]:
+    @overload
+    def __getitem__(self, index: Any) -> list[Highlight]: ...
+    def __getitem__(self, index: Any) -> list[Highlight] | list[list[Highlight]]:
         if isinstance(index, slice):
             return [self._list(i) for i in range(*index.indices(len(self)))]
-        if isinstance(index, tuple):
-            if len(index) != 2:
-                message = f"an index of highlights has at most a query and a page, as result[0, 1], not {index!r}"
-                raise InvalidTypeError(message)
-            return self._list(self._position(*index))
-        if isinstance(index, str):
+        if self._is_id(index):
             page = self._page(index)
             if len(self) != len(self.texts):
                 message = (
@@ -144,19 +144,30 @@ class Highlights(Sequence[list[Highlight]]):
                 )
                 raise InvalidArgumentError(message)
             return self._list(page)
+        if isinstance(index, tuple):
+            if len(index) != 2:
+                message = f"an index of highlights has at most a query and a page, as result[0, 1], not {index!r}"
+                raise InvalidTypeError(message)
+            return self._list(self._position(*index))
+        return self.at(index)
+
+    def at(self, position: int) -> list[Highlight]:
+        """The list at a position, from 0, or from -1 at the end: ``result[position]`` unless ids are numbers."""
         try:
-            position = operator.index(index)
+            place = operator.index(position)
         except TypeError:
-            message = f"an index of highlights must be a whole number, a slice or a page's id, not {index!r}"
+            message = f"an index of highlights must be a whole number, a slice or a page's id, not {position!r}"
             raise InvalidTypeError(message) from None
-        position += len(self) if position < 0 else 0
-        if not 0 <= position < len(self):
-            message = f"index {index} is out of range for {len(self)} lists of highlights"
+        if not -len(self) <= place < len(self):
+            message = f"index {position} is out of range for {len(self)} lists of highlights"
             raise IndexError(message)
-        return self._list(position)
+        return self._list(place % len(self))
 
     def __iter__(self) -> Iterator[list[Highlight]]:
         return (self._list(i) for i in range(len(self)))
+
+    def __reversed__(self) -> Iterator[list[Highlight]]:
+        return (self._list(i) for i in reversed(range(len(self))))
 
     def __bool__(self) -> bool:
         return len(self.scores) > 0
@@ -166,11 +177,17 @@ class Highlights(Sequence[list[Highlight]]):
         """Whether any passage probably answers its query: its score is at least that of ``min_score="auto"``."""
         return bool((self.scores >= _native.ANSWERED).any())
 
+    @property
+    def note(self) -> str:
+        """Why nothing answers, such as ``"no passage is within max_chars=20"``; ``""`` if `answered`."""
+        return notes.note(self._request.options, int(self.windows.sum()), self.best())
+
     def __repr__(self) -> str:
-        return representations.as_text(self.best(), self.query_texts, self.formats)
+        return representations.as_text(self.best(), self.query_texts, self.formats, self.note)
 
     def _repr_html_(self) -> str:
-        return representations.as_html(self.best(), self.query_texts, self.formats, self.texts, self.text_fragment)
+        best, queries = self.best(), self.query_texts
+        return representations.as_html(best, queries, self.formats, self.note, self.texts, self.text_fragment)
 
     @property
     def query_texts(self) -> list[str]:
@@ -196,9 +213,9 @@ class Highlights(Sequence[list[Highlight]]):
     @overload
     def marked(
         self,
-        page: int | str,
+        page: Any,
         pre: str = ...,
-        post: str = ...,
+        post: str | None = ...,
         *,
         encoder: Literal["html"] | None = ...,
         fragments: None = ...,
@@ -208,9 +225,9 @@ class Highlights(Sequence[list[Highlight]]):
     @overload
     def marked(
         self,
-        page: int | str,
+        page: Any,
         pre: str = ...,
-        post: str = ...,
+        post: str | None = ...,
         *,
         encoder: Literal["html"] | None = ...,
         fragments: int,
@@ -219,9 +236,9 @@ class Highlights(Sequence[list[Highlight]]):
     ) -> list[str]: ...
     def marked(
         self,
-        page: int | str,
+        page: Any,
         pre: str = "<em>",
-        post: str = "</em>",
+        post: str | None = None,
         *,
         encoder: Literal["html"] | None = "html",
         fragments: int | None = None,
@@ -231,14 +248,18 @@ class Highlights(Sequence[list[Highlight]]):
         """A whole page with `pre` and `post` around what answers, or only its passages: what a search engine's highlighter returns.
 
         - `page`: its index or its id. Its passages are those of all queries.
-        - `encoder`, `words`: as in `Highlight.marked`. In Markdown with ``encoder=None`` marks are around text only: never around
-          or within its own marks, addresses of links, or blocks of code.
+        - `pre` to `words`: as in `Highlight.marked`, for each passage. In Markdown with ``encoder=None`` marks are around text
+          only: never around or within its own marks, addresses of links, or blocks of code.
         - `fragments`: return a list of at most this number of passages, best first, instead of the page.
         - `no_match_size`: with `fragments`, characters of the page's start to return if it has no passage; cut after a word.
 
-        Raises `InvalidArgumentError` for values out of range, and for a page whose text is on the server.
+        Raises `InvalidArgumentError` for values out of range, for ``words=True`` without ``explain=True``, and for a page whose
+        text is on the server.
         """
         marks = Marks(pre, post, encoder)
+        if words and not self._request.options.get("explain"):
+            message = "words=True needs the matching words; call highlights(..., explain=True)"
+            raise InvalidArgumentError(message)
         page = self._page(page)
         found = [highlight for highlight in self.best() if highlight.page == page]
         if fragments is not None:
@@ -250,10 +271,8 @@ class Highlights(Sequence[list[Highlight]]):
                 return [each.marked(pre, post, encoder=encoder, words=words) for each in found[:fragments]]
             return [marks.escaped(start_of(self.page_text(page), no_match_size))] if no_match_size else []
         text = self.page_text(page)
-        if found and all(marks_words(highlight, words) for highlight in found):
-            spans = merged((match.start, match.end) for highlight in found for match in highlight.matches)
-        else:
-            spans = without_blank_lines(text, merged((highlight.start, highlight.end) for highlight in found))
+        spans = merged(span for highlight in found for span in mark_spans(highlight, words))
+        spans = without_blank_lines(text, spans)
         if self.formats[page] == "markdown" and not encoder:
             spans = prose_spans(text, spans)
         return marks.around(text, spans)
@@ -266,16 +285,25 @@ class Highlights(Sequence[list[Highlight]]):
         - `count_tokens`: counts a text's tokens, such as ``lambda text: len(encoding.encode(text))``. Without it, a token is three
           bytes of UTF-8, which counts too many rather than too few for the tokenizers of current language models.
 
-        `resolve` finds the passage of a number. Raises `InvalidArgumentError` for a `max_tokens` below 1.
+        `resolve` finds the passage of a number, and `resolve_all` those of an answer. Raises `InvalidArgumentError` for a
+        `max_tokens` below 1, and `InvalidTypeError` if `count_tokens` is no function to whole numbers.
         """
         return prompts.prompt(self.best(), self.titles, max_tokens, count_tokens)
 
     def resolve(self, number: str | int) -> Highlight:
         """The highlight that `prompt` numbered so: ``result.resolve("[3]")`` or ``result.resolve(3)`` is ``result.best()[2]``.
 
-        Raises `InvalidArgumentError` if there is no such number.
+        Reads the number in words around it too, as in "see [3].". Raises `InvalidArgumentError` if there is no such number, or
+        if the text has several: `resolve_all` is for those.
         """
         return prompts.resolve(self.best(), number)
+
+    def resolve_all(self, answer: str) -> prompts.Resolved:
+        """The highlights of all numbers in an answer to `prompt`, such as ``"It is far [1][3], and white [2, 4]."``.
+
+        They are by their numbers, in the order of the answer; `Resolved.unknown` are its numbers that `prompt` does not have.
+        """
+        return prompts.resolve_all(self.best(), answer)
 
     def as_citations(self) -> list[prompts.Citation]:
         """The highlights, best first, as citations of the type ``char_location`` in Anthropic's Messages API."""
@@ -319,22 +347,32 @@ class Highlights(Sequence[list[Highlight]]):
 
         Raises `InvalidArgumentError` if the highlight is not from these pages.
         """
-        text = self.page_text(highlight.page)
-        span = (highlight.start, highlight.end)
+        text, start, end = self._source_of(highlight)
         if self.formats[highlight.page] == "markdown":
-            text, span = shown_span(text, span)
-        return text_fragment(text, *span)
+            text, (start, end) = shown_span(text, (start, end))
+        return text_fragment(text, start, end)
 
     def selectors(self, highlight: Highlight) -> tuple[TextQuoteSelector, TextPositionSelector]:
         """Selectors of W3C's Web Annotation Data Model for the highlight: by its words, and by its position.
 
         Raises `InvalidArgumentError` if the highlight is not from these pages.
         """
-        span = (self.page_text(highlight.page), highlight.start, highlight.end)
+        span = self._source_of(highlight)
         return text_quote_selector(*span), text_position_selector(*span)
 
+    def _source_of(self, highlight: Highlight) -> tuple[str, int, int]:
+        """The page of a highlight, and its span there."""
+        if not isinstance(highlight, Highlight):
+            message = f"highlight must be a Highlight of this result, not {highlight!r:.80}"
+            raise InvalidTypeError(message)
+        text = self.page_text(highlight.page) if highlight.page < len(self.texts) else ""
+        if text[highlight.start : highlight.end] != highlight.text:
+            message = f"the highlight {highlight.text!r:.80} is not of this result: page {highlight.page} does not have it there"
+            raise InvalidArgumentError(message)
+        return text, highlight.start, highlight.end
+
     def page_text(self, page: int) -> str:
-        """The text of a page. Raises `InvalidArgumentError` if only the server has it."""
+        """The text of a page, by its position. Raises `InvalidArgumentError` if only the server has it."""
         text = self.texts[page]
         if not text and self._is_on_server(page):
             message = f"the text of page {page} is on the server; return_texts=True returns it"
@@ -346,37 +384,50 @@ class Highlights(Sequence[list[Highlight]]):
         pages = len(self.texts)
         return (index // pages, index % pages) if self._request.options.get("pairing") != "each" else (index, index)
 
-    def _page(self, page: int | str) -> int:
-        """The index of a page that is given by its index or its id."""
-        count = len(self.texts)
-        if isinstance(page, str):
-            if page in (self.ids or ()):
-                return (self.ids or []).index(page)
-            ids = ", ".join(repr(known) for known in (self.ids or [])[:5])
+    def _is_id(self, index: Any) -> bool:
+        """Whether an index means an id, and not a position: strings always do, numbers if any id is one."""
+        if isinstance(index, str):
+            return True
+        ids = self.ids or ()
+        if isinstance(index, Number):
+            return any(isinstance(each, Number) for each in ids)
+        return index in ids
+
+    def _page(self, page: Any) -> int:
+        """The position of a page that is given by its position or its id."""
+        count, ids = len(self.texts), self.ids or []
+        if not self._is_id(page):
+            # Also an integer of numpy, as `pages` has them.
+            number: int | None = operator.index(page) if hasattr(page, "__index__") else None
+            if number is None or not -count <= number < count:
+                message = f"page must be the index of one of {count} pages, or its id, not {page!r}"
+                raise InvalidArgumentError(message)
+            return int(number) % count
+        found = [position for position, known in enumerate(ids) if known == page]
+        if len(found) > 1:
+            message = f"{len(found)} pages have the id {page!r}; result.at({found[0]}) is the list of the first"
+            raise InvalidArgumentError(message)
+        if found:
+            return found[0]
+        if not ids:
             message = (
-                f"no page has the id {page!r}; the ids are {ids}{', …' if count > 5 else ''}"
-                f"{did_you_mean(page, [known for known in self.ids or [] if isinstance(known, str)])}"
-                if ids
-                else (
-                    f"no page has the id {page!r}: the call had no ids; pass ids=, pairs, or a mapping from ids to texts"
-                )
+                f"no page has the id {page!r}: the call had no ids; pass ids=, pairs, or a mapping from ids to texts"
             )
             raise InvalidArgumentError(message)
-        # Also an integer of numpy, as `pages` has them.
-        number = operator.index(page) if hasattr(page, "__index__") else None
-        if number is None or not -count <= number < count:
-            message = f"page must be the index of one of {count} pages, or its id, not {page!r}"
-            raise InvalidArgumentError(message)
-        return number % count
+        known = f"{', '.join(map(repr, ids[:5]))}{', …' if count > 5 else ''}"
+        meant = did_you_mean(page, [each for each in ids if isinstance(each, str)]) if isinstance(page, str) else ""
+        place = "" if isinstance(page, str) else f"; result.at({page!r}) counts the lists"
+        message = f"no page has the id {page!r}; the ids are {known}{meant}{place}"
+        raise InvalidArgumentError(message)
 
-    def _position(self, query: int, page: int | str) -> int:
-        page = self._page(page) if isinstance(page, str) else page
+    def _position(self, query: int, page: Any) -> int:
+        page = self._page(page) if self._is_id(page) else page
         pages = len(self.texts)
         queries = len(self) // pages
         if len(self) % pages or not (0 <= query < queries and 0 <= page < pages):
             message = f"query {query}, page {page} is out of range for {queries} queries and {pages} pages"
             raise IndexError(message)
-        return query * pages + page
+        return int(query * pages + page)
 
     def _lists(self) -> list[tuple[dict[str, Any], list[Highlight]]]:
         """Each list of highlights, with its page and query."""

@@ -16,6 +16,7 @@ __all__ = ["Marks", "merged", "prose_spans", "shown_span", "start_of", "without_
 
 # A mark ends before a blank line, and another begins after it.
 BLANK_LINE = re.compile(r"\s*\n[ \t\r]*\n\s*")
+TAG = re.compile(r"<([A-Za-z][\w-]*)(?:\s[^<>]*)?>")
 _Span = tuple[int, int]
 
 
@@ -24,10 +25,16 @@ class Marks:
     """The text before and after a mark, and whether the text between is escaped for HTML."""
 
     pre: str
-    post: str
+    post: str | None
     encoder: Literal["html"] | None
 
     def __post_init__(self) -> None:
+        """Check the values; without `post`, that is the end of the tag `pre`."""
+        if self.post is None and isinstance(self.pre, str):
+            if (tag := TAG.fullmatch(self.pre)) is None:
+                message = f"pre={self.pre!r} is not a tag of HTML, so there is no end of it; pass post too"
+                raise InvalidArgumentError(message)
+            object.__setattr__(self, "post", f"</{tag[1]}>")
         if self.encoder not in {"html", None}:
             message = f'encoder must be "html" or None, not {self.encoder!r}'
             raise InvalidArgumentError(message)
@@ -44,7 +51,7 @@ class Marks:
         """The text with marks around spans, which are in order and do not overlap."""
         parts, written = [], 0
         for start, end in spans:
-            parts += [self.escaped(text[written:start]), self.pre, self.escaped(text[start:end]), self.post]
+            parts += [self.escaped(text[written:start]), self.pre, self.escaped(text[start:end]), self.post or ""]
             written = end
         return "".join([*parts, self.escaped(text[written:])])
 

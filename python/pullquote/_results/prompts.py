@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from pullquote._results.highlight import Highlight
 from pullquote._warnings import warn
-from pullquote.errors import InvalidArgumentError, UsageWarning
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
 
-__all__ = ["Citation", "citations", "prompt", "resolve", "tool_schema"]
+__all__ = ["Citation", "Resolved", "citations", "prompt", "resolve", "resolve_all", "tool_schema"]
 
 _Titles = Sequence[str | None] | None
 
 # Bytes of UTF-8: English has 4 to 5 in a token, Chinese and Japanese 3.
 BYTES_PER_TOKEN = 3
+LONGEST_RANGE = 20
+# Numbers as language models write them: [2], [1, 3], [1-3], [^2] and 【2】.
+MARKER = re.compile(r"[\[【]\^?(\d{1,9}(?:\s*[,;–-]\s*\d{1,9})*)[\]】]", re.ASCII)
 
 
 class Citation(TypedDict):
@@ -28,6 +33,13 @@ class Citation(TypedDict):
     end_char_index: int
 
 
+class Resolved(NamedTuple):
+    """The passages of an answer's numbers, and its numbers without a passage."""
+
+    highlights: dict[int, Highlight]
+    unknown: list[int]
+
+
 def prompt(
     best: list[Highlight], titles: _Titles, max_tokens: int | None, count_tokens: Callable[[str], int] | None
 ) -> str:
@@ -35,7 +47,7 @@ def prompt(
     if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
         message = f"max_tokens must be a whole number from 1, or None for all passages, not {max_tokens!r}"
         raise InvalidArgumentError(message)
-    count, text = count_tokens or _estimated_tokens, ""
+    count, text = _counter(count_tokens), ""
     for number, highlight in enumerate(best, 1):
         passage = f"{highlight.header}\n{highlight.text}" if highlight.header else highlight.text
         longer = f"{text}{text and chr(10) * 2}[{number}] {_source(titles, highlight)}\n{passage.strip()}"
@@ -50,13 +62,62 @@ def prompt(
     return text
 
 
+def _counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
+    if count_tokens is None:
+        return _estimated_tokens
+    if not callable(count_tokens):
+        message = f"count_tokens must be a function from a text to its number of tokens, not {count_tokens!r:.80}"
+        raise InvalidTypeError(message)
+
+    def count(text: str) -> int:
+        counted = count_tokens(text)
+        try:
+            return operator.index(counted)
+        except TypeError:
+            message = (
+                f"count_tokens must return a whole number, not {counted!r:.80}; for a list of tokens, pass its length"
+            )
+            raise InvalidTypeError(message) from None
+
+    return count
+
+
 def resolve(best: list[Highlight], number: str | int) -> Highlight:
     """`Highlights.resolve`."""
-    plain = number.strip().removeprefix("[").removesuffix("]") if isinstance(number, str) else str(number)
-    if not (plain.isascii() and plain.isdigit()) or not 1 <= int(plain) <= len(best):
+    if isinstance(number, str):
+        named = [int(number)] if number.strip().isdecimal() else _numbers(number)
+    else:
+        named = [operator.index(number)] if hasattr(number, "__index__") else []
+    if len(named) > 1:
+        message = f"number must be one, not the {len(named)} of {number!r:.80}; resolve_all(answer) finds them all"
+        raise InvalidArgumentError(message)
+    place = named[0] if named else 0
+    if not 1 <= place <= len(best):
         message = f"number must be one of those of prompt(), [1] to [{len(best)}], not {number!r}"
         raise InvalidArgumentError(message)
-    return best[int(plain) - 1]
+    return best[place - 1]
+
+
+def resolve_all(best: list[Highlight], answer: str) -> Resolved:
+    """`Highlights.resolve_all`."""
+    if not isinstance(answer, str):
+        message = f"answer must be a string, not {type(answer).__name__}"
+        raise InvalidTypeError(message)
+    named = _numbers(answer)
+    known = {number: best[number - 1] for number in named if 1 <= number <= len(best)}
+    return Resolved(known, [number for number in named if number not in known])
+
+
+def _numbers(answer: str) -> list[int]:
+    """The numbers of an answer's markers, each once; of a range, all."""
+    numbers: dict[int, None] = {}
+    for marker in MARKER.finditer(answer):
+        for part in re.split(r"[,;]", marker[1]):
+            first, *last = (int(number) for number in re.split("[–-]", part))
+            # Of a range of years, only its ends.
+            whole = range(first, last[0] + 1) if last and last[0] - first < LONGEST_RANGE else (first, *last)
+            numbers |= dict.fromkeys(whole)
+    return list(numbers)
 
 
 def citations(best: list[Highlight], titles: _Titles) -> list[Citation]:

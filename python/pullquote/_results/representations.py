@@ -21,9 +21,9 @@ FAINT = "opacity:.65"
 MARK = "background:#ffe58a;color:#000;padding:.05em .1em"
 
 
-def as_text(best: list[Highlight], queries: Sequence[str], formats: Sequence[str]) -> str:
+def as_text(best: list[Highlight], queries: Sequence[str], formats: Sequence[str], note: str) -> str:
     """A line that counts, and a line for each of the best passages."""
-    lines = [f"<Highlights: {_summary(len(best), queries, formats)}>"]
+    lines = [f"<Highlights: {_summary(len(best), queries, formats, note)}>"]
     for highlight in best[:SHOWN]:
         query = f"query {highlight.query}, " if len(queries) > 1 else ""
         start = f"  {highlight.score:.2f}  {query}{_place(highlight)}  "
@@ -35,11 +35,12 @@ def as_html(
     best: list[Highlight],
     queries: Sequence[str],
     formats: Sequence[str],
+    note: str,
     texts: Sequence[str],
     text_fragment: Callable[[Highlight], str],
 ) -> str:
     """The best passages in their pages, with scores, and links for pages whose id is a URL."""
-    parts = [f"<p>{html.escape(_summary(len(best), queries, formats))}</p>"]
+    parts = [f"<p>{html.escape(_summary(len(best), queries, formats, note))}</p>"]
     for highlight in best[:SHOWN]:
         before, after = _around(texts[highlight.page], highlight)
         place = html.escape(_place(highlight))
@@ -56,10 +57,11 @@ def as_html(
     return f"<div>{''.join(parts)}</div>"
 
 
-def _summary(passages: int, queries: Sequence[str], formats: Sequence[str]) -> str:
+def _summary(passages: int, queries: Sequence[str], formats: Sequence[str], note: str) -> str:
     pages, kinds = len(formats), ", ".join(sorted(set(formats)))
     queries = f", {len(queries)} queries" if len(queries) > 1 else ""
-    return f"{passages} {_plural('passage', passages)} of {pages} {_plural('page', pages)} ({kinds}){queries}"
+    note = note and f"; {note}"
+    return f"{passages} {_plural('passage', passages)} of {pages} {_plural('page', pages)} ({kinds}){queries}{note}"
 
 
 def _plural(noun: str, count: int) -> str:

@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 import sys
+import warnings
 from html.parser import HTMLParser
 from typing import Any, get_type_hints
 from urllib.parse import unquote
@@ -79,13 +80,25 @@ def test_marked_words_and_passages(result: Highlights) -> None:
     assert "<b>moon</b>" in best.marked("<b>", "</b>")
     assert best.marked("[", "]", words=False) == f"[{best.text}]"
     assert best.marked("<b>", "</b>").replace("<b>", "").replace("</b>", "") == html.escape(best.text)
-    plain = Highlight("A & B.\n\nC.", 0, 9, 0.5, 0.5, 0.5, before="<", after=">")
+    plain = Highlight("A & B.\n\nC.", 0, 10, 0.5, 0.5, 0.5, before="<", after=">")
     assert plain.marked() == "&lt;<em>A &amp; B.</em>\n\n<em>C.</em>&gt;"
     assert plain.marked(encoder=None) == "<<em>A & B.</em>\n\n<em>C.</em>>"
-    with raises(errors.InvalidArgumentError, "words", "explain=True"):
-        plain.marked(words=True)
+    assert plain.marked(words=True) == "&lt;A &amp; B.\n\nC.&gt;"
+    with raises(errors.InvalidArgumentError, "pre", "'['", "post"):
+        plain.marked("[")
     with raises(errors.InvalidArgumentError, "encoder", "xml", "html"):
         plain.marked(encoder="xml")  # type: ignore[arg-type]
+
+
+def test_marked_page_with_explain_chooses_for_each_passage(highlighter: Highlighter) -> None:
+    page = "The moon is far. Cats sleep a lot."
+    found = highlighter.highlights("How far is the moon?", [page], explain=True, highlight_length=1)
+    assert found.marked(0) == "The <em>moon</em> is <em>far</em>. <em>Cats sleep a lot.</em>"
+    assert found.marked(0, "<b class=x>", words=True) == (
+        "The <b class=x>moon</b> is <b class=x>far</b>. Cats sleep a lot."
+    )
+    with raises(errors.InvalidArgumentError, "words=True", "explain=True"):
+        highlighter.highlights("moon", [page]).marked(0, words=True)
 
 
 class Nesting(HTMLParser):
@@ -172,6 +185,35 @@ def test_prompt_numbers_lead_back(result: Highlights) -> None:
             result.resolve(wrong)
     with raises(errors.InvalidArgumentError, "max_tokens", 0):
         result.prompt(max_tokens=0)
+
+
+def test_resolve_reads_answers_of_language_models(result: Highlights) -> None:
+    best = result.best()
+    assert result.resolve("It is far, as in [2].") == best[1]
+    for wrong in ("It is [1][2].", "[1, 2]"):
+        with raises(errors.InvalidArgumentError, repr(wrong), "resolve_all"):
+            result.resolve(wrong)
+    found, unknown = result.resolve_all("Far [2][1]. White [^3, 9], wet 【1】 and salty [1-3] since [1961-2020].")
+    assert found == {2: best[1], 1: best[0], 3: best[2]}
+    assert list(found) == [2, 1, 3]
+    assert unknown == [9, 1961, 2020]
+    assert result.resolve_all("Nothing.") == ({}, [])
+
+
+def test_prompt_checks_count_tokens(result: Highlights) -> None:
+    for wrong, named in ((5, "5"), (lambda text: text.split()[:1], "'[1]'")):
+        with raises(errors.InvalidTypeError, "count_tokens", named):
+            result.prompt(max_tokens=50, count_tokens=wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_highlights_of_other_results_are_refused(highlighter: Highlighter, result: Highlights) -> None:
+    other = highlighter.highlights(QUERY, ["Salt. " * 9, "Bread. " * 9, "The moon."]).best()
+    for position in (result.text_fragment, result.selectors):
+        for highlight in other:
+            with raises(errors.InvalidArgumentError, "highlight", f"page {highlight.page}"):
+                position(highlight)
+        with raises(errors.InvalidTypeError, "highlight", 0):
+            position(0)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_citations_have_char_locations(highlighter: Highlighter) -> None:
@@ -305,7 +347,56 @@ def test_id_stands_for_a_page(highlighter: Highlighter, result: Highlights) -> N
     with raises(errors.InvalidArgumentError, "'sun'", "ids"):
         highlighter.highlights(QUERY, [MOON])["sun"]
     with raises(errors.InvalidTypeError, "index", 1.5):
-        result[1.5]  # type: ignore[call-overload]  # wrong on purpose
+        result[1.5]
+
+
+def test_numeric_ids_are_ids_and_not_positions(highlighter: Highlighter) -> None:
+    import pandas
+
+    frame = pandas.DataFrame({"text": [MOON, TIDES]}, index=[7, 0])
+    for found in (
+        highlighter.highlights(QUERY, {7: MOON, 0: TIDES}),
+        highlighter.highlights(QUERY, frame["text"], ids=frame.index),
+    ):
+        assert {highlight.page for highlight in found[7]} == {0}
+        assert {highlight.page for highlight in found[0]} == {1}
+        assert found[7] == found.at(0) == next(iter(found)) == [*reversed(found)][1]
+        assert found.marked(7, words=False).replace("<em>", "").replace("</em>", "") == html.escape(MOON)
+        for missing in (1, -1):
+            with raises(errors.InvalidArgumentError, f"id {missing}", "7, 0", f"result.at({missing})"):
+                found[missing]
+        with raises(IndexError, 2):
+            found.at(2)
+    both = highlighter.highlights([QUERY, "What is mined?"], {7: MOON, 0: TIDES}, pairing="all")
+    assert both[1, 7] == both.at(2)
+
+
+def test_any_value_can_be_an_id_and_repeated_ids_are_ambiguous(highlighter: Highlighter) -> None:
+    found = highlighter.highlights(QUERY, [MOON, TIDES, MOON], ids=[("a", 1), "twice", "twice"])
+    assert found["a", 1] == found[0]
+    with raises(errors.InvalidArgumentError, "2 pages", "'twice'", "result.at(1)"):
+        found["twice"]
+
+
+@pytest.mark.parametrize(
+    ("page", "options", "words"),
+    [
+        (MOON, {}, ""),
+        ("Bread is baked.", {}, "no passage says it in these words; these are the nearest"),
+        (MOON, {"min_score": 0.999}, "no passage reaches min_score=0.999"),
+        ("abc" * 200, {"max_chars": 500}, "no passage is within max_chars=500"),
+        (" ", {}, "there is no text"),
+    ],
+)
+def test_note_says_why_nothing_answers(
+    highlighter: Highlighter, page: str, options: dict[str, Any], words: str
+) -> None:
+    with warnings.catch_warnings(action="ignore"):
+        found = highlighter.highlights(QUERY, [page], **options)
+    assert found.note == words
+    assert found.answered is not bool(words)
+    assert words in repr(found)
+    assert words in found._repr_html_()
 
 
 def test_prompt_without_room_warns(result: Highlights) -> None:
