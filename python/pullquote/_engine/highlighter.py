@@ -195,6 +195,7 @@ class Highlighter(EngineHandle):
         - `highlight_length`: length of a window, in units. A passage spans at most `2 * highlight_length - 1` units, except
           blocks that stay whole.
         - `step_size`: distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
+          The windows of a page may repeat its text a thousand times, or have 16 million units together.
         - `allow_gaps`: allow a `step_size` above `highlight_length`, which skips text.
         - `expand`: rank sentences and grow passages from them; otherwise return the best windows as they were cut. Units other
           than sentences always return windows.

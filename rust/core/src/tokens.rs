@@ -18,8 +18,10 @@ use tokenizers::{Encoding, Tokenizer};
 
 use crate::encoder::model::Prompts;
 use crate::error::{Error, ErrorKind, Result};
+pub use crate::runtime::call::Check;
+use crate::runtime::call::unstopped;
 use crate::runtime::text_pool;
-use crate::text::page::ByteSpan;
+use crate::text::page::{ByteSpan, boundary_from};
 use boundaries::Family;
 use byte_table::ByteTable;
 pub use decode::Token;
@@ -28,6 +30,12 @@ pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
 /// notice a cancelled call soon.
 const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Bytes of a text that is tokenized at once although it could be cut.
+const WHOLE_BYTES: usize = 64 * 1024;
+
+/// Bytes of a part of a page without a place to cut. A token at its end may be another one than in the whole page.
+const LONGEST_CHUNK_BYTES: usize = 1 << 20;
 
 /// Segments that are tokenized between two calls of [`Check`].
 const SEGMENTS_AT_ONCE: usize = 128;
@@ -57,9 +65,6 @@ pub struct Tokens {
     limit: usize,
     prompts: Prompts,
 }
-
-/// Called between chunks of work, from any thread. An error ends the work, as of a cancelled call.
-pub type Check<'call> = dyn Fn() -> Result<()> + Sync + 'call;
 
 /// Which prompt precedes a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +150,14 @@ impl Tokens {
     ///
     /// [`Tokens::page`] is tested against this.
     pub fn text(&self, text: &str, role: Role) -> Result<(Vec<i32>, bool)> {
-        let mut ids = self.ids(&format!("{}{text}", self.prompt(role)))?;
+        self.text_checked(text, role, &unstopped)
+    }
+
+    fn text_checked(&self, text: &str, role: Role, check: &Check) -> Result<(Vec<i32>, bool)> {
         let max = self.max_text_tokens();
+        let prompt = self.prompt(role);
+        let text = if prompt.is_empty() { text } else { &format!("{prompt}{text}") };
+        let mut ids = self.first_ids(text, max + 1, check)?;
         let is_truncated = ids.len() > max;
         ids.truncate(max);
         Ok(([self.prefix.as_slice(), &ids, &self.suffix].concat(), is_truncated))
@@ -156,7 +167,7 @@ impl Tokens {
     pub fn texts(&self, texts: &[&str], role: Role, check: &Check) -> Result<TokenPage> {
         let rows: Vec<(Vec<i32>, bool)> = text_pool::map(texts, |text| {
             check()?;
-            self.text(text, role)
+            self.text_checked(text, role, check)
         })?;
         Ok(TokenPage::of_rows(rows))
     }
@@ -283,6 +294,24 @@ impl Tokens {
         Ok(ids)
     }
 
+    /// The ids of a text, or of its start if that has `most` of them. A long text is tokenized in parts where it can be
+    /// cut.
+    fn first_ids(&self, text: &str, most: usize, check: &Check) -> Result<Vec<i32>> {
+        if text.len() <= WHOLE_BYTES || self.family == Family::Unknown || self.contains_added_token(text) {
+            return self.ids(text);
+        }
+        let mut ids = Vec::new();
+        let mut start = 0;
+        while start < text.len() && ids.len() < most {
+            check()?;
+            let from = boundary_from(text, start.saturating_add(CHUNK_BYTES));
+            let end = self.family.next_safe(text, from, text.len()).unwrap_or(text.len());
+            ids.extend(self.ids(self.segment(text, ByteSpan { start, end }))?);
+            start = end;
+        }
+        Ok(ids)
+    }
+
     fn encode(&self, text: &str) -> Result<Encoding> {
         self.tokenizer.encode(text, false).map_err(|error| tokenizer_failed(text, &error))
     }
@@ -325,7 +354,8 @@ impl Tokens {
             }
             // Only between a space and a word (for byte-level, between a word and a space). It is the only boundary
             // that is safe whatever the other end of the chunk is.
-            while end < text.len() && !self.is_chunk_end(text, end) {
+            let last = start.saturating_add(LONGEST_CHUNK_BYTES);
+            while end < text.len() && end < last && !self.is_chunk_end(text, end) {
                 end += text[end..].chars().next().map_or(1, char::len_utf8);
             }
             chunks.push(ByteSpan { start, end });

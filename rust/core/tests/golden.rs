@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use pullquote_core::runtime::call::unstopped;
 use pullquote_core::text::page::PageText;
 use pullquote_core::text::pieces::{Unit, Windows, parse_pieces};
 use serde_json::Value;
@@ -27,7 +28,7 @@ fn windows_of_real_pages_equal_the_golden_ones() {
         let unit: Unit = serde_json::from_value(case["unit"].clone()).unwrap();
         let windows = Windows::new(number("highlight_length"), number("step_size"), false).unwrap();
         let page = PageText::new(&text);
-        let spans: Vec<Value> = parse_pieces(&text, unit, windows)
+        let spans: Vec<Value> = parse_pieces(&text, unit, windows, &unstopped)
             .unwrap()
             .into_iter()
             .map(|window| page.chars(window))
@@ -52,7 +53,7 @@ fn units_are_those_a_reader_of_the_language_sees() {
             texts.push(expected.join("\n"));
         }
         for text in texts {
-            let spans = parse_pieces(&text, unit, single).unwrap();
+            let spans = parse_pieces(&text, unit, single, &unstopped).unwrap();
             let units: Vec<&str> = spans.into_iter().map(|span| span.of(&text)).collect();
             if units != expected {
                 wrong.push(format!("{}: {units:#?} is not {expected:#?}", case["language"]));

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::runtime::call::unstopped;
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::pieces::{self, Unit, Windows};
 use pullquote_core::tokens::{GivenIds, Role, RowOptions, TextOrIds, Token, Tokens, TruncationSide};
@@ -99,7 +100,7 @@ fn law(tokenizer: &Value, prompt: &str, max_tokens: usize) {
     proptest!(ProptestConfig::with_cases(cases), |((text, windows) in text_and_windows())| {
         check(&tokens, &text, &windows)?;
         for unit in [Unit::Sentence, Unit::Word] {
-            let windows = pieces::parse_pieces(&text, unit, Windows::new(3, 1, false).unwrap()).unwrap();
+            let windows = pieces::parse_pieces(&text, unit, Windows::new(3, 1, false).unwrap(), &unstopped).unwrap();
             check(&tokens, &text, &windows)?;
         }
         let units = tokens.units(&text, &|| Ok(())).unwrap();
@@ -227,7 +228,8 @@ fn a_long_page_is_tokenized_in_chunks_with_the_same_ids() {
         let (_folder, model) = model(&tokenizer, 64, ("", ""));
         let tokens = Tokens::read(&model).unwrap();
         let text = "The cat is in the moon. 漢字 und der Haus.  Bread\nin Paris! ".repeat(1000);
-        let windows = pieces::parse_pieces(&text, Unit::Sentence, Windows::new(2, 1, false).unwrap()).unwrap();
+        let windows =
+            pieces::parse_pieces(&text, Unit::Sentence, Windows::new(2, 1, false).unwrap(), &unstopped).unwrap();
         let page = tokens.page(&text, &windows, &|| Ok(())).unwrap();
         for (index, window) in windows.iter().enumerate() {
             assert_eq!(page.row(index), tokens.text(window.of(&text), Role::Passage).unwrap().0, "window {index}");
@@ -273,7 +275,8 @@ fn a_vocabulary_larger_than_the_embedding_table_is_an_error_with_both_sizes() {
 fn characters_per_token_are_few_in_unknown_scripts() {
     let characters_per_token = |tokenizer: &serde_json::Value, text: &str| {
         let (_folder, model) = model(tokenizer, 512, ("", ""));
-        let windows = pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap()).unwrap();
+        let windows =
+            pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap(), &unstopped).unwrap();
         let tokens = Tokens::read(&model).unwrap();
         tokens.characters_per_token(windows.len(), 1, |window| windows[window].of(text)).unwrap()
     };
@@ -297,7 +300,7 @@ fn row_of_keeps_the_end_that_the_side_says() {
         let tokens = Tokens::read(&model).unwrap();
         let text = "the cat is bread in the moon";
         let whole = tokens.text(text, Role::Passage).unwrap().0;
-        let row = |options| tokens.row_of(TextOrIds::Text(text), Role::Passage, &options).unwrap();
+        let row = |options| tokens.row_of(TextOrIds::Text(text), Role::Passage, &options, &unstopped).unwrap();
         assert_eq!(row(options(512, TruncationSide::Left, true)).ids, whole);
         let (max, inner) = (whole.len() - 3, &whole[1..whole.len() - 1]);
         let left = row(options(max, TruncationSide::Left, true));
@@ -317,14 +320,15 @@ fn window_rows_overlap_and_cover_a_long_text() {
     let (_folder, model) = model(&word_piece(), 10, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
     let text = "the cat is bread in the moon ".repeat(5);
-    let whole =
-        tokens.row_of(TextOrIds::Text(&text), Role::Passage, &options(10, TruncationSide::Right, true)).unwrap();
-    let rows = tokens.window_rows(&text, Role::Passage, 10, usize::MAX).unwrap();
+    let whole = tokens
+        .row_of(TextOrIds::Text(&text), Role::Passage, &options(10, TruncationSide::Right, true), &unstopped)
+        .unwrap();
+    let rows = tokens.window_rows(&text, Role::Passage, 10, usize::MAX, &unstopped).unwrap();
     assert!(rows.iter().all(|row| row.len() == 10 && row[0] == 2 && row[9] == 3));
     assert_eq!(rows[0], whole.ids);
     assert_eq!(rows.len(), (whole.length - 2 - 8).div_ceil(4) + 1);
-    assert_eq!(tokens.window_rows("the cat", Role::Passage, 10, usize::MAX).unwrap().len(), 1);
-    assert_eq!(tokens.window_rows(&text, Role::Passage, 10, 10).unwrap(), rows[..1]);
+    assert_eq!(tokens.window_rows("the cat", Role::Passage, 10, usize::MAX, &unstopped).unwrap().len(), 1);
+    assert_eq!(tokens.window_rows(&text, Role::Passage, 10, 10, &unstopped).unwrap(), rows[..1]);
 }
 
 #[test]

@@ -104,9 +104,12 @@ fn parse_pieces(
             "unit=\"token\" needs a model's tokenizer; call Highlighter(...).parse_pieces instead",
         ));
     }
-    let spans = interruptible::leave_python(py, None, |_| {
+    let spans = interruptible::leave_python(py, None, |call| {
         let page = PageText::new(&text);
-        Ok(pieces::parse_pieces(&text, unit, windows)?.into_iter().map(|piece| page.chars(piece)).collect::<Vec<_>>())
+        Ok(pieces::parse_pieces(&text, unit, windows, &call.own_checker())?
+            .into_iter()
+            .map(|piece| page.chars(piece))
+            .collect::<Vec<_>>())
     })?;
     span_array(py, &spans)
 }

@@ -76,6 +76,8 @@ crate::settings! {
         #[schemars(range(min = 1))]
         highlight_length: i64 = 3,
         /// Distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
+        ///
+        /// The windows of a page may repeat its text a thousand times, or have 16 million units together.
         #[serde(deserialize_with = "count")]
         #[schemars(range(min = 1), extend(
             "x-help" = "Distance between the starts of two windows, in units; above --highlight-length only \

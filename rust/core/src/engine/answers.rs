@@ -2,14 +2,18 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
+
 use super::options::Options;
 use super::passages::ChosenPassage;
 use super::{Question, Work, column};
+use crate::error::Result;
 use crate::highlights::MinScore;
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::score;
 use crate::ranking::query_match::WordMatch;
-use crate::ranking::terms::terms;
+use crate::ranking::terms::{Term, terms};
+use crate::runtime::call::Call;
 use crate::text::formats::Format;
 
 /// All answers of a call as columns, which Python takes over as arrays.
@@ -63,21 +67,36 @@ pub struct Matches {
     pub spans: Vec<i64>,
     /// For each match, the index of the query's word in `query_words`.
     pub words: Vec<i64>,
-    /// Words as written in the queries, repeated for each highlight.
+    /// Words as written in the queries: those of each highlight's matches, one after the other.
     pub query_words: Vec<String>,
 }
 
+/// Rows that are written between two checks.
+const PASSAGES_BETWEEN_CHECKS: usize = 256;
+
 impl Answers {
     /// The columns of highlights: a row for each passage of each answer.
-    pub(super) fn new(answers: &[Vec<ChosenPassage>], pages: &[PreparedPage], question: &Question) -> Self {
+    ///
+    /// # Errors
+    /// Those of [`Call::check`].
+    pub(super) fn new(
+        answers: &[Vec<ChosenPassage>],
+        pages: &[PreparedPage],
+        question: &Question,
+        call: &Call,
+    ) -> Result<Self> {
+        let check = call.own_checker();
         let mut columns = Self::default();
         for passages in answers {
-            for chosen in passages {
+            for (number, chosen) in passages.iter().enumerate() {
+                if number % PASSAGES_BETWEEN_CHECKS == 0 {
+                    check()?;
+                }
                 columns.push(chosen, pages, question);
             }
             columns.ends.push(column(columns.scores.len()));
         }
-        columns
+        Ok(columns)
     }
 
     /// A warning if there are no highlights because budgets are smaller than any sentence.
@@ -143,11 +162,14 @@ impl Answers {
     /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts.
     fn explain(&mut self, words: &WordMatch, prepared: &PreparedPage, run: &Range<usize>) {
         let span = prepared.parsed.units.span(run);
-        let first_word = self.matches.query_words.len();
-        self.matches.query_words.extend(words.terms.iter().map(|term| term.text.clone()));
+        let index_of: FxHashMap<Term, usize> =
+            words.terms.iter().enumerate().rev().map(|(index, term)| (term.term, index)).collect();
+        // By the query's word: its index in `query_words`.
+        let mut written: FxHashMap<usize, usize> = FxHashMap::default();
+        let query_words = &mut self.matches.query_words;
         let mut matched_to = 0;
         for word in terms(span.of(prepared.text.text()), prepared.parsed.language) {
-            let Some(index) = words.terms.iter().position(|term| term.term == word.term) else { continue };
+            let Some(index) = index_of.get(&word.term) else { continue };
             if word.span.start < matched_to {
                 continue;
             }
@@ -155,7 +177,11 @@ impl Answers {
             let start = span.start + word.span.start;
             let chars = prepared.text.chars(crate::text::page::ByteSpan { start, end: span.start + word.span.end });
             self.matches.spans.extend([column(chars.start), column(chars.end)]);
-            self.matches.words.push(column(first_word + index));
+            let written = *written.entry(*index).or_insert_with(|| {
+                query_words.push(words.terms[*index].text.clone());
+                query_words.len() - 1
+            });
+            self.matches.words.push(column(written));
         }
         self.matches.ends.push(column(self.matches.words.len()));
     }

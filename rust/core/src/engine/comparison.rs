@@ -278,10 +278,9 @@ fn tokenize(
     pages: &[PreparedPage],
 ) -> Result<Vec<Arc<TokenPage>>> {
     let began = Instant::now();
-    let check = context.call.checker();
     let bytes = chunks.iter().map(|chunk| chunk.bytes(pages)).sum();
     let tokens = &context.engine.tokens;
-    let tokenized = context.engine.pool.run(context.call, bytes, || {
+    let tokenized = context.engine.pool.run(context.call, bytes, |check| {
         text_pool::map(chunks, |chunk| {
             let page = &pages[chunk.page];
             let spans: Vec<ByteSpan> = chunk.rows.iter().map(|row| page.parsed.row(*row)).collect();
@@ -291,7 +290,7 @@ fn tokenize(
             let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
             let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
             let text = &page.text.text()[start..end];
-            Ok(Arc::new(tokens.page(text, &spans, &check)?))
+            Ok(Arc::new(tokens.page(text, &spans, check)?))
         })
     });
     context.record(Stage::Tokenize, began);

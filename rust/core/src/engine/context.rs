@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Effort, Engine, Question, Request, Work};
+use crate::error::Result;
 use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
 use crate::scheduler::Scheduler;
@@ -43,8 +44,9 @@ impl CallContext<'_, '_> {
         Self { scheduler: Arc::clone(&self.scheduler), work: Work::default(), ..*self }
     }
 
-    /// Runs a part of ranking, and records its time.
-    pub(super) fn ranking<T>(&mut self, act: impl FnOnce(&Self) -> T) -> T {
+    /// Runs a part of ranking unless the call has ended, and records its time.
+    pub(super) fn ranking<T>(&mut self, act: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.call.checker()()?;
         self.timed(Stage::Choose, act)
     }
 

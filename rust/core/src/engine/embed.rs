@@ -11,7 +11,7 @@ use super::comparison::JOBS_IN_FLIGHT;
 use super::{Engine, check_length, token_count};
 use crate::encoder::{Batching, EncoderSpec};
 use crate::error::Result;
-use crate::runtime::call::{Call, Stop};
+use crate::runtime::call::{Call, Check, Stop};
 use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::scheduler::batches::RowSource;
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Tokenizes texts, truncated as the options say.
     pub fn rows(&self, sources: &[TextOrIds], role: Role, options: &RowOptions, call: &Call) -> Result<Vec<Row>> {
-        self.map_sources(sources, call, |source| self.tokens.row_of(*source, role, options))
+        self.map_sources(sources, call, |source, check| self.tokens.row_of(*source, role, options, check))
     }
 
     /// Tokenizes texts, each into the windows of [`crate::tokens::Tokens::window_rows`].
@@ -92,8 +92,8 @@ impl Engine {
         call: &Call,
     ) -> Result<Vec<Vec<Vec<i32>>>> {
         let sources: Vec<TextOrIds> = texts.iter().map(|text| TextOrIds::Text(text)).collect();
-        self.map_sources(&sources, call, |source| match source {
-            TextOrIds::Text(text) => self.tokens.window_rows(text, role, max_tokens, total_tokens),
+        self.map_sources(&sources, call, |source, check| match source {
+            TextOrIds::Text(text) => self.tokens.window_rows(text, role, max_tokens, total_tokens, check),
             TextOrIds::Ids(ids) => Ok(vec![ids.to_vec()]),
         })
     }
@@ -103,7 +103,7 @@ impl Engine {
         &self,
         sources: &[TextOrIds],
         call: &Call,
-        tokenize: impl Fn(&TextOrIds) -> Result<T> + Sync,
+        tokenize: impl Fn(&TextOrIds, &Check) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let bytes = |source: &TextOrIds| match source {
             TextOrIds::Text(text) => check_length(text).map(|()| text.len()),
@@ -111,11 +111,10 @@ impl Engine {
         };
         let bytes = sources.iter().map(bytes).sum::<Result<usize>>()?;
         let call = &call.with_shutdown(&self.shutdown);
-        let check = call.checker();
-        self.pool.run(call, bytes, || {
+        self.pool.run(call, bytes, |check| {
             text_pool::map(sources, |source| {
                 check()?;
-                tokenize(source)
+                tokenize(source, check)
             })
         })
     }
@@ -143,10 +142,10 @@ impl Engine {
     fn rows_of_texts(&self, texts: &[&str], role: Role, call: &Call) -> Result<(Vec<RowSource>, usize)> {
         texts.iter().try_for_each(|text| check_length(text))?;
         let bytes = texts.iter().map(|text| text.len()).sum();
-        let check = call.checker();
         let chunks: Vec<&[&str]> = texts.chunks(256).collect();
-        let pages =
-            self.pool.run(call, bytes, || text_pool::map(&chunks, |chunk| self.tokens.texts(chunk, role, &check)))?;
+        let pages = self
+            .pool
+            .run(call, bytes, |check| text_pool::map(&chunks, |chunk| self.tokens.texts(chunk, role, check)))?;
         let truncated = pages.iter().map(|page| page.truncated.len()).sum();
         Ok((pages.into_iter().flat_map(|page| all_rows(&Arc::new(page))).collect(), truncated))
     }

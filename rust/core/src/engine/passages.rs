@@ -65,9 +65,11 @@ fn passages_on(
 ) -> Result<Vec<Vec<Passage>>> {
     let (question, tokens) = (context.question, &context.engine.tokens);
     let ranked = searched.iter().map(|seeds| ranked_page(&pages[seeds.page()], &seeds.seeds, seeds.title, question));
-    let mut chosen = highlights::choose_passages(&ranked.collect::<Vec<RankedPage>>(), &question.bounds);
+    let check = context.call.own_checker();
+    let mut chosen = highlights::choose_passages(&ranked.collect::<Vec<RankedPage>>(), &question.bounds, &check)?;
     if question.bounds.counts_tokens() {
         enforce_token_limits(&question.bounds, &mut chosen, |page, run| {
+            check()?;
             let prepared = &pages[searched[page].page()];
             tokens.count(prepared.parsed.units.span(run).of(prepared.text.text()))
         })?;
@@ -81,19 +83,20 @@ fn passages_on(
 /// Windows are contenders if they could come before the last of these. That is not the order of the last seed: passages
 /// take in the seeds around them, drop repeats, and stop at a budget. So only choosing passages tells it.
 pub(super) fn provisional_passages(
+    context: &CallContext<'_, '_>,
     rankings: &[QueryRanking],
     pages: &[PreparedPage],
-    question: &Question,
-) -> Vec<Vec<Vec<f32>>> {
-    let of_page = |page: &PageRanking| -> Vec<f32> {
+) -> Result<Vec<Vec<Vec<f32>>>> {
+    let (question, check) = (context.question, context.call.own_checker());
+    let of_page = |page: &PageRanking| -> Result<Vec<f32>> {
         let seeds = page.scored_seeds();
         let ranked = ranked_page(&pages[page.page()], &seeds, 0.0, question);
-        let chosen = highlights::choose_passages(&[ranked], &question.bounds).pop().unwrap_or_default();
-        chosen.into_iter().map(|passage| seeds.order[passage.seed]).filter(|order| order.is_finite()).collect()
+        let chosen = highlights::choose_passages(&[ranked], &question.bounds, &check)?.pop().unwrap_or_default();
+        Ok(chosen.into_iter().map(|passage| seeds.order[passage.seed]).filter(|order| order.is_finite()).collect())
     };
     let of_query = |ranking: &QueryRanking| {
         let is_partial = ranking.is_partial();
-        ranking.pages.iter().map(|page| if is_partial { of_page(page) } else { Vec::new() }).collect()
+        ranking.pages.iter().map(|page| if is_partial { of_page(page) } else { Ok(Vec::new()) }).collect()
     };
     rankings.iter().map(of_query).collect()
 }

@@ -40,10 +40,9 @@ impl Engine {
         self.check_process()?;
         check_length(text)?;
         let call = &call.with_shutdown(&self.shutdown);
-        let check = call.checker();
-        self.pool.run(call, text.len(), || {
+        self.pool.run(call, text.len(), |check| {
             let page = PageText::new(text);
-            let units = self.units(&Document::read(text, Format::Text), unit, &check)?;
+            let units = self.units(&Document::read_checked(text, Format::Text, check)?, unit, check)?;
             Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
         })
     }
@@ -51,8 +50,8 @@ impl Engine {
     fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {
         let text = document.text();
         match unit {
-            Unit::Sentence => Ok(Units::sentences(text, document.blocks(), document.links())),
-            Unit::Word => Ok(Units::independent(pieces::words(text))),
+            Unit::Sentence => Units::sentences(text, document.blocks(), document.links(), check),
+            Unit::Word => Ok(Units::independent(pieces::words_checked(text, check)?)),
             Unit::Token => Ok(Units::independent(self.tokens.units(text, check)?)),
         }
     }
@@ -68,9 +67,11 @@ impl Engine {
         check()?;
         let text = document.text();
         let units = self.units(document, question.unit, check)?;
+        question.windows.check_total(units.spans.len())?;
         let windows: Vec<Range<usize>> = question.windows.ranges(units.spans.len()).collect();
         let language = guess_language(text);
-        let terms = question.lexical_weight.uses_terms().then(|| PageTerms::new(text, &units.spans, language));
+        let uses_terms = question.lexical_weight.uses_terms();
+        let terms = uses_terms.then(|| PageTerms::new_checked(text, &units.spans, language, check)).transpose()?;
         let characters_per_token = if terms.is_some() {
             let stride = question.windows.highlight_length().div_ceil(question.windows.step_size());
             self.tokens.characters_per_token(windows.len(), stride, |window| units.span(&windows[window]).of(text))?
@@ -91,12 +92,8 @@ pub(super) fn read_documents<'text>(context: &mut CallContext<'_, 'text>) -> Res
         let pages: Vec<(Format, &str)> =
             request.pages.iter().enumerate().map(|(page, source)| (request.format(page), *source)).collect();
         let bytes = pages.iter().filter(|(format, _)| *format != Format::Text).map(|(_, source)| source.len()).sum();
-        let check = context.call.checker();
-        context.engine.pool.run(context.call, bytes, || {
-            text_pool::map(&pages, |(format, source)| {
-                check()?;
-                Ok(Document::read(source, *format))
-            })
+        context.engine.pool.run(context.call, bytes, |check| {
+            text_pool::map(&pages, |(format, source)| Document::read_checked(source, *format, check))
         })
     })
 }
@@ -111,7 +108,12 @@ pub(super) fn deduplicate_pages(context: &mut CallContext<'_, '_>, documents: &[
         let (question, has_tokens) = (context.question, context.uses_static_vectors());
         let bytes = documents.iter().map(|document| document.text().len()).sum();
         let key = |document: &Document| Ok(Some(CacheKey::of_page(document, question, has_tokens)));
-        let keys = context.engine.pool.run(context.call, bytes, || text_pool::map(documents, key))?;
+        let keys = context.engine.pool.run(context.call, bytes, |check| {
+            text_pool::map(documents, |document| {
+                check()?;
+                key(document)
+            })
+        })?;
         let mut first_with: HashMap<CacheKey, usize> = HashMap::with_capacity(pages);
         let each = keys.iter().enumerate();
         let first = each.map(|(page, key)| key.map_or(page, |key| *first_with.entry(key).or_insert(page)));
@@ -141,7 +143,6 @@ where
     let pages: Vec<usize> = (0..documents.len()).collect();
     let new = pages.iter().filter(|page| first[**page] == **page && cached[**page].is_none());
     let bytes = new.map(|page| documents[*page].text().len()).sum();
-    let check = context.call.checker();
     let source = |page: usize| {
         let is_extracted = documents[page].format() == Format::Html;
         is_extracted.then(|| PageText::new(request.pages[page]))
@@ -150,7 +151,7 @@ where
         let title = request.titles.get(page).copied().flatten().or_else(|| documents[page].title());
         title.filter(|title| !title.trim().is_empty())
     };
-    let parsed = engine.pool.run(context.call, bytes, || {
+    let parsed = engine.pool.run(context.call, bytes, |check| {
         text_pool::map(&pages, |page| {
             if first[*page] != *page {
                 return Ok(None);
@@ -158,10 +159,10 @@ where
             let document = &documents[*page];
             let parsed = match &cached[*page] {
                 Some(cached) => Arc::clone(&cached.parsed),
-                None => Arc::new(engine.parse_page(document, question, has_tokens, &check)?),
+                None => Arc::new(engine.parse_page(document, question, has_tokens, check)?),
             };
             let tokens_before: Arc<[usize]> = if question.bounds.counts_tokens() {
-                engine.tokens.counts_before(document.text(), &parsed.units.spans, &check)?.into()
+                engine.tokens.counts_before(document.text(), &parsed.units.spans, check)?.into()
             } else {
                 Arc::default()
             };

@@ -87,31 +87,31 @@ async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> {
     let matches = context.ranking(|context| match_words(context, &pages, &titles, cosine_scale))?;
     let mut predictions = context.ranking(|context| predict(context, matches, &queries, static_vectors.as_deref()))?;
     if let Some(count) = context.shortlist {
-        predictions = context.ranking(|_| take_shortlist(predictions, count));
+        predictions = context.ranking(|_| Ok(take_shortlist(predictions, count)))?;
     }
     yield_now().await;
 
     let (limits, mut comparison) =
         (question.candidate_limits(), Comparison::new(&pages, &duplicates, &queries, &engine.spec));
     let scored = if is_instant {
-        context.ranking(|_| accept_predictions(&predictions))
+        context.ranking(|_| Ok(accept_predictions(&predictions)))?
     } else {
-        let selections = context.ranking(|_| select_likely(&predictions, &limits));
+        let selections = context.ranking(|_| Ok(select_likely(&predictions, &limits)))?;
         score(&mut context, &mut comparison, &predictions, selections).await?
     };
-    let mut rankings = context.ranking(|_| rank(scored));
-    if let Some(selections) = context.ranking(|_| select_after_previews(&rankings, &limits)) {
+    let mut rankings = context.ranking(|_| Ok(rank(scored)))?;
+    if let Some(selections) = context.ranking(|_| Ok(select_after_previews(&rankings, &limits)))? {
         let scored = score(&mut context, &mut comparison, &predictions, selections).await?;
-        rankings = context.ranking(|_| rank(scored));
+        rankings = context.ranking(|_| Ok(rank(scored)))?;
     }
-    let provisional = context.ranking(|_| provisional_passages(&rankings, &pages, question));
-    if let Some(selections) = context.ranking(|_| select_contenders(&rankings, &provisional, &limits)) {
+    let provisional = context.ranking(|context| provisional_passages(context, &rankings, &pages))?;
+    if let Some(selections) = context.ranking(|_| Ok(select_contenders(&rankings, &provisional, &limits)))? {
         let scored = score(&mut context, &mut comparison, &predictions, selections).await?;
-        rankings = context.ranking(|_| rank(scored));
+        rankings = context.ranking(|_| Ok(rank(scored)))?;
     }
 
     let passages = context.ranking(|context| passages_of_answers(context, &rankings, &pages))?;
-    let answers = context.ranking(|_| Answers::new(&passages, &pages, question));
+    let answers = context.ranking(|context| Answers::new(&passages, &pages, question, context.call))?;
     let rows_scored = comparison.rows_scored();
     context.work.windows_scored = rows_scored.iter().sum();
     context.work.truncated = comparison.truncated();
@@ -189,7 +189,8 @@ async fn titles(
         let spans: Vec<Range<usize>> = (0..texts.len()).map(|title| title..title + 1).collect();
         let ids = texts.iter().map(|title| context.engine.tokens.ids(title)).collect::<Result<Vec<_>>>()?;
         let tokens = UnitTokens::new(&ids);
-        queries.iter().map(|query| vectors.means(query, &tokens, &spans)).collect()
+        let check = context.call.checker();
+        queries.iter().map(|query| vectors.means(query, &tokens, &spans, &check)).collect::<Result<_>>()?
     } else {
         let vectors = encode(context, &texts, Role::Passage).await?.concat();
         queries.iter().map(|query| cosines(query, &vectors)).collect()
@@ -211,12 +212,10 @@ fn match_words<'page>(
     let pairs = queries.flat_map(|query| request.pages_of(query).map(move |page| (query, page)));
     let pairs: Vec<(usize, usize)> = pairs.collect();
     let bytes = pairs.iter().map(|(_, page)| pages[*page].text.text().len()).sum();
-    let check = call.checker();
-    let words = engine.pool.run(call, bytes, || {
+    let words = engine.pool.run(call, bytes, |check| {
         text_pool::map(&pairs, |(query, index)| {
-            check()?;
             let title_relevance = titles.relevance(*query, *index);
-            Ok(WordMatch::new(request.queries[*query], *index, &pages[*index], title_relevance, &matching))
+            WordMatch::new(request.queries[*query], *index, &pages[*index], title_relevance, &matching, check)
         })
     })?;
     let mut words = words.into_iter();
@@ -237,12 +236,10 @@ fn predict<'page>(
         let pages: Vec<(&PageMatch, &Vec<f32>)> =
             pages.flat_map(|(pages, query)| pages.iter().map(move |page| (page, query))).collect();
         let bytes = pages.iter().map(|(page, _)| page.words.page.text.text().len()).sum();
-        let check = context.call.checker();
-        means = context.engine.pool.run(context.call, bytes, || {
+        means = context.engine.pool.run(context.call, bytes, |check| {
             text_pool::map(&pages, |(page, query)| {
-                check()?;
                 let ParsedPage { tokens, windows, .. } = &*page.words.page.parsed;
-                Ok(tokens.as_ref().map_or_else(Vec::new, |tokens| vectors.means(query, tokens, windows)))
+                tokens.as_ref().map_or_else(|| Ok(Vec::new()), |tokens| vectors.means(query, tokens, windows, check))
             })
         })?;
     }

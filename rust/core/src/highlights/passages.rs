@@ -14,12 +14,24 @@ use super::limits::{Bounds, Budget, Dedupe, Order};
 use crate::error::Result;
 use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::PageText;
 use crate::text::pieces::Units;
 
 /// The ends of a passage have at least this share of its best unit's relevance. It trades length for hits: at 0.7,
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
+
+/// Bytes of passages that are compared with better ones to find duplicates, as a multiple of the page's text, and for
+/// any page.
+const COMPARED_PER_PAGE: usize = 16;
+const MIN_COMPARED: usize = 1 << 20;
+
+/// A seed counts as this many bytes of text between two checks.
+const BYTES_PER_SEED: usize = 4096;
+
+/// Runs around a seed that are tried, the nearest first: all those of up to 250 units.
+const MAX_STEPS: usize = 1 << 15;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seeds<'page> {
@@ -56,7 +68,11 @@ pub(crate) struct Passage {
 }
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
-pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<Passage>> {
+///
+/// # Errors
+/// Those of `check`.
+pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Check) -> Result<Vec<Vec<Passage>>> {
+    check()?;
     let min_logit = bounds.min_logit();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     for (number, page) in pages.iter().enumerate() {
@@ -71,7 +87,9 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<
     let (mut remaining, mut count) = (bounds.answer, bounds.total);
     let mut seen = SeenShingles::default();
     let mut selections: Vec<PageSelection> = pages.iter().map(|page| PageSelection::new(*page, bounds)).collect();
-    for (_, page, seed) in order {
+    let mut checkpoints = Checkpoints::new(check);
+    for (number, (_, page, seed)) in order.into_iter().enumerate() {
+        checkpoints.reach(number * BYTES_PER_SEED)?;
         if remaining.chars == 0 || remaining.tokens == 0 || count == 0 {
             break;
         }
@@ -79,7 +97,7 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds) -> Vec<Vec<
         let is_selected = selections[page].select(seed, bounds, &mut remaining, seen);
         count -= usize::from(is_selected && bounds.max_passages().is_some());
     }
-    selections.into_iter().map(|selection| selection.passages(bounds.order)).collect()
+    Ok(selections.into_iter().map(|selection| selection.passages(bounds.order)).collect())
 }
 
 /// A run while it grows to one side.
@@ -129,6 +147,9 @@ struct PageSelection<'page> {
     runs: BTreeMap<usize, (usize, usize)>,
     remaining: Budget,
     seen: SeenShingles,
+    /// Bytes of further passages that may be compared with the selected ones. On a page that repeats itself, every seed
+    /// may have a long passage that is a duplicate.
+    comparable: usize,
 }
 
 impl<'page> PageSelection<'page> {
@@ -139,7 +160,15 @@ impl<'page> PageSelection<'page> {
                 group_of.resize(group.end, number);
             }
         }
-        Self { ranked, group_of, runs: BTreeMap::new(), remaining: bounds.page, seen: SeenShingles::default() }
+        let comparable = MIN_COMPARED + COMPARED_PER_PAGE.saturating_mul(ranked.page.text().len());
+        Self {
+            ranked,
+            group_of,
+            runs: BTreeMap::new(),
+            remaining: bounds.page,
+            seen: SeenShingles::default(),
+            comparable,
+        }
     }
 
     /// Selects a seed's passage if it overlaps no other, fits, and repeats none. Returns whether it does.
@@ -162,7 +191,7 @@ impl<'page> PageSelection<'page> {
             Seeds::Units(_) if joins => self.group(seed, max_group),
             Seeds::Units(max_units) => self.expand(seed, max_units, remaining, max_group),
         };
-        if run.clone().any(|unit| self.contains(unit)) {
+        if self.overlaps(&run) {
             return false;
         }
         let nothing = Budget { chars: 0, tokens: 0 };
@@ -173,6 +202,8 @@ impl<'page> PageSelection<'page> {
         }
         if bounds.dedupe != Dedupe::None {
             let text = self.ranked.units.span(&run).of(self.ranked.page.text());
+            let Some(comparable) = self.comparable.checked_sub(text.len()) else { return false };
+            self.comparable = comparable;
             if shingles.unwrap_or(&mut self.seen).is_duplicate(text, self.ranked.language) {
                 return false;
             }
@@ -194,8 +225,9 @@ impl<'page> PageSelection<'page> {
         order[seed].total_cmp(&order[other]).then(other.cmp(&seed)).is_gt()
     }
 
-    fn contains(&self, unit: usize) -> bool {
-        self.runs.range(..=unit).next_back().is_some_and(|(_, (end, _))| *end > unit)
+    /// Whether any of these units is selected.
+    fn overlaps(&self, units: &Range<usize>) -> bool {
+        self.runs.range(..units.end).next_back().is_some_and(|(_, (end, _))| *end > units.start)
     }
 
     /// From the first unit's start to the last one's end.
@@ -223,9 +255,11 @@ impl<'page> PageSelection<'page> {
             return group;
         }
         let mut left = GrowingRun { units: group, gain: 0.0, reaches_threshold: true };
-        loop {
+        let mut steps = 0;
+        while steps < MAX_STEPS {
             let mut both = Some(left.clone()).filter(|left| left.reaches_threshold);
             while let Some(run) = both {
+                steps += 1;
                 if run.reaches_threshold && run.gain > best.0 {
                     best = (run.gain, run.units.clone());
                 }
@@ -253,7 +287,7 @@ impl<'page> PageSelection<'page> {
         }
         let added = self.group(unit, max_group);
         let units = run.units.start.min(added.start)..run.units.end.max(added.end);
-        let is_selected = added.clone().any(|unit| self.contains(unit));
+        let is_selected = self.overlaps(&added);
         if units.len() > max_units || is_selected || !remaining.fits(self.length(&units)) {
             return None;
         }

@@ -4,6 +4,7 @@ use pullquote_wire::options::Options;
 use super::*;
 use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
+use crate::runtime::call::unstopped;
 use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::{Units, Windows};
 
@@ -40,7 +41,7 @@ fn choose(relevance: &[f32], max_units: usize, top_k: Option<i64>, max_chars: Op
     let (text, units) = sentences(relevance.len());
     let (page, scores) = (PageText::new(&text), scores(relevance));
     let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
-    runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
+    runs(choose_passages(&[ranked], &bounds(top_k, max_chars), &unstopped).unwrap().remove(0))
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn groups_stay_together_unless_they_exceed_the_budget() {
     let scores = scores(&[0.0, 1.0, 3.0, 1.0, 2.0]);
     let choose = |top_k, max_chars| {
         let ranked = ranked(&page, &units, Seeds::Units(3), &scores);
-        runs(choose_passages(&[ranked], &bounds(top_k, max_chars)).remove(0))
+        runs(choose_passages(&[ranked], &bounds(top_k, max_chars), &unstopped).unwrap().remove(0))
     };
     assert_eq!(choose(Some(1), None), [(1, 4)]);
     assert_eq!(choose(None, Some(43)), [(1, 5)]);
@@ -90,7 +91,8 @@ fn max_total_chars_goes_to_the_most_relevant_passages() {
     let pages = [&poor, &good].map(|scores| ranked(&page, &units, Seeds::Units(1), scores));
     let limits = Options { max_total_chars: Some(31), ..Options::default() };
     let choose = |limits: &Options, dedupe| {
-        choose_passages(&pages, &Bounds::new(limits, Order::Score, dedupe).unwrap())
+        choose_passages(&pages, &Bounds::new(limits, Order::Score, dedupe).unwrap(), &unstopped)
+            .unwrap()
             .into_iter()
             .map(runs)
             .collect::<Vec<_>>()
@@ -109,7 +111,7 @@ fn max_tokens_and_max_total_tokens_limit_passages() {
     let ranked = RankedPage { tokens_before: &[0, 5, 6, 8], ..ranked(&page, &units, Seeds::Units(1), &scores) };
     let choose = |limits: Options| {
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
-        runs(choose_passages(&[ranked], &bounds).remove(0))
+        runs(choose_passages(&[ranked], &bounds, &unstopped).unwrap().remove(0))
     };
     assert_eq!(choose(Options { max_tokens: Some(7), ..Options::default() }), [(0, 2)]);
     assert_eq!(choose(Options { max_tokens: Some(4), ..Options::default() }), [(1, 3)]);
@@ -125,7 +127,7 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
     let choose = |count: i64, top_k: Option<i64>| {
         let limits = Options { max_total_highlights: Some(count), top_k, ..Options::default() };
         let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
-        choose_passages(&pages, &bounds).into_iter().map(runs).collect::<Vec<_>>()
+        choose_passages(&pages, &bounds, &unstopped).unwrap().into_iter().map(runs).collect::<Vec<_>>()
     };
     assert_eq!(choose(1, None), [vec![(0, 1)], vec![]]);
     assert_eq!(choose(3, None), [vec![(0, 1), (2, 3)], vec![(1, 2)]]);
@@ -135,12 +137,12 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
 #[test]
 fn dedupe_page_drops_repeated_passages() {
     let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
-    let units = Units::sentences(text, None, &[]);
+    let units = Units::sentences(text, None, &[], &crate::runtime::call::unstopped).unwrap();
     let (page, scores) = (PageText::new(text), scores(&[3.0, 1.0, 3.0]));
     let choose = |dedupe| {
         let ranked = ranked(&page, &units, Seeds::Units(1), &scores);
         let bounds = Bounds::new(&Options { top_k: Some(2), ..Options::default() }, Order::Score, dedupe).unwrap();
-        runs(choose_passages(&[ranked], &bounds).remove(0))
+        runs(choose_passages(&[ranked], &bounds, &unstopped).unwrap().remove(0))
     };
     assert_eq!(choose(Dedupe::None), [(0, 1), (2, 3)]);
     assert_eq!(choose(Dedupe::Page), [(0, 1), (1, 2)]);
@@ -173,7 +175,7 @@ proptest! {
         let windows: Vec<_> = Windows::new(length, 1, true).unwrap().ranges(relevance.len()).collect();
         let (page, scores) = (PageText::new(&text), scores(&relevance[..windows.len()]));
         let ranked = ranked(&page, &units, Seeds::Windows(&windows), &scores);
-        let passages = runs(choose_passages(&[ranked], &bounds(Some(top_k), Some(max_chars))).remove(0));
+        let passages = runs(choose_passages(&[ranked], &bounds(Some(top_k), Some(max_chars)), &unstopped).unwrap().remove(0));
 
         // The reference compares every pair.
         let mut order: Vec<usize> = (0..windows.len()).collect();

@@ -43,13 +43,15 @@ pub(crate) struct ParsedPage {
 impl ParsedPage {
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels } = &self.units;
+        let Units { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings } =
+            &self.units;
         let runs = self.windows.len() + groups.len() + paragraphs.len() + 2 * tables.len() + headings.len();
         size_of::<Self>()
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()
             + size_of_val(boilerplate.as_slice())
             + size_of_val(heading_levels.as_slice())
+            + size_of_val(outer_headings.as_slice())
             + self.terms.as_ref().map_or(0, PageTerms::bytes)
             + self.tokens.as_ref().map_or(0, UnitTokens::bytes)
     }

@@ -9,8 +9,11 @@ use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::{Calibration, CosineScale, Evidence};
 use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, best_around, heading_credit, join, scale_units};
 use super::terms::{
-    QueryPostings, QueryTerm, Term, asks_for_number, correct_spelling, has_number, query_terms, terms as terms_of,
+    QueryPostings, QueryTerm, Term, asks_for_number, contains, correct_spelling, has_number, numbers, query_terms,
+    terms as terms_of,
 };
+use crate::error::Result;
+use crate::runtime::call::Check;
 use crate::text::pieces::NamedTable;
 use crate::tokens::Tokens;
 
@@ -72,13 +75,18 @@ pub(crate) struct PageMatch<'page> {
 
 impl<'page> WordMatch<'page> {
     /// Finds the query's terms on the page, unless words do not count.
+    ///
+    /// # Errors
+    /// Those of `check`.
     pub(crate) fn new(
         query: &str,
         index: usize,
         page: &'page PreparedPage<'page>,
         title_relevance: f32,
         matching: &Matching,
-    ) -> Self {
+        check: &Check,
+    ) -> Result<Self> {
+        check()?;
         let (text, parsed, expands) = (page.text.text(), &*page.parsed, matching.expands);
         let mut terms = query_terms(query, parsed.language);
         for term in &mut terms {
@@ -89,15 +97,20 @@ impl<'page> WordMatch<'page> {
             Calibration::new(matching.lexical_weight, parsed.characters_per_token, words, matching.cosine_scale);
         let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
         let seeds = if expands { &units } else { &parsed.windows };
-        let lacks_number = if asks_for_number(query) {
-            seeds.iter().map(|seed| !has_number(parsed.units.span(seed).of(text))).collect()
-        } else {
-            Vec::new()
+        let lacks_number = match asks_for_number(query) {
+            false => Vec::new(),
+            true if expands => seeds.iter().map(|seed| !has_number(parsed.units.span(seed).of(text))).collect(),
+            // Windows overlap: the text is searched once.
+            true => {
+                let numbers = numbers(text);
+                seeds.iter().map(|seed| !contains(&numbers, parsed.units.span(seed))).collect()
+            }
         };
         let (mut bm25, mut coverage, mut language_coverage) = (Vec::new(), None, Vec::new());
         if let Some(page_terms) = &parsed.terms {
-            correct_spelling(&mut terms, page_terms, text, parsed.language);
-            let postings = page_terms.find(&terms);
+            correct_spelling(&mut terms, page_terms, text, parsed.language, check)?;
+            check()?;
+            let postings = page_terms.find_checked(&terms, check);
             bm25 = postings.bm25(&parsed.windows);
             let title = page.title.map_or_else(Vec::new, |title| terms_of(title, parsed.language));
             let title: Vec<Term> = title.iter().map(|word| word.term).collect();
@@ -107,7 +120,8 @@ impl<'page> WordMatch<'page> {
                 coverage = Some(UnitCoverage::new(&postings, parsed, &units));
             }
         }
-        Self {
+        check()?;
+        Ok(Self {
             page,
             index,
             title_relevance,
@@ -118,7 +132,7 @@ impl<'page> WordMatch<'page> {
             lacks_number,
             expands,
             calibration,
-        }
+        })
     }
 
     /// Whether the page has any of the query's terms. False with a lexical weight of 0.

@@ -15,6 +15,7 @@
 //! compares the windows of one call; [`super::probability`] tells how good they are.
 //! docs/decisions/0001-passages-and-relevance.md has the trials of the constants.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -100,16 +101,27 @@ const TRUSTED_COVERAGE: f32 = 0.3;
 /// Weight of a unit's own cosine, if units are encoded.
 const UNIT_COSINE_WEIGHT: f32 = 1.0 / 3.0;
 
-/// For each unit the largest value of the windows around it; `none` for a unit in no window.
+/// For each unit the largest value of the windows around it; `none` for a unit in no window. Windows are in the order of
+/// their starts and ends. The time does not grow with their length.
 pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none: f32) -> Vec<f32> {
-    let mut best = vec![f32::NEG_INFINITY; units];
-    for (window, value) in windows.iter().zip(values) {
-        for around in &mut best[window.clone()] {
-            *around = around.max(*value);
+    // Windows around the unit that may be the best of it or of a later one: their values fall.
+    let mut open: VecDeque<(usize, f32)> = VecDeque::new();
+    let mut windows = windows.iter().zip(values).peekable();
+    let best = |unit: usize| {
+        while let Some((window, value)) = windows.next_if(|(window, _)| window.start <= unit) {
+            if !value.is_nan() {
+                while open.back().is_some_and(|(_, last)| last <= value) {
+                    open.pop_back();
+                }
+                open.push_back((window.end, *value));
+            }
         }
-    }
-    best.iter_mut().filter(|best| !best.is_finite()).for_each(|best| *best = none);
-    best
+        while open.front().is_some_and(|(end, _)| *end <= unit) {
+            open.pop_front();
+        }
+        open.front().map(|(_, value)| *value).filter(|value| value.is_finite()).unwrap_or(none)
+    };
+    (0..units).map(best).collect()
 }
 
 /// The semantic score of units: the best of the windows around each, joined with its own if units are encoded.

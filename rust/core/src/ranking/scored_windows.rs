@@ -55,8 +55,12 @@ impl<'query> ScoredWindows<'query> {
     pub(crate) fn scored_seeds(&self) -> Vec<bool> {
         let words = &self.prediction.matched.words;
         let mut is_scored = vec![false; words.seed_count()];
+        // Windows are sorted, so all before the end of the last one is done.
+        let mut done = 0;
         for window in self.selection.windows.rows(self.prediction.cosines.len()) {
-            is_scored[words.seeds_in(window)].fill(true);
+            let seeds = words.seeds_in(window);
+            is_scored[seeds.start.max(done)..seeds.end].fill(true);
+            done = seeds.end;
         }
         is_scored
     }

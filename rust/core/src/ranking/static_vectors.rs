@@ -8,6 +8,9 @@
 
 use std::ops::Range;
 
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
+
 /// Frequent tokens count less: a token's weight is A / (A + its frequency).
 const A: f32 = 3e-5;
 /// The largest code of a value, which has four bits.
@@ -121,7 +124,17 @@ impl StaticVectors {
     }
 
     /// For each range of units, the weighted mean of its tokens' cosines with a query; 0 without tokens.
-    pub(crate) fn means(&self, query: &[f32], page: &UnitTokens, ranges: &[Range<usize>]) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub(crate) fn means(
+        &self,
+        query: &[f32],
+        page: &UnitTokens,
+        ranges: &[Range<usize>],
+        check: &Check,
+    ) -> Result<Vec<f32>> {
+        check()?;
         let tokens: Vec<(f32, f32)> = page
             .distinct
             .iter()
@@ -138,9 +151,12 @@ impl StaticVectors {
             sum(&mut indexes.iter().map(|index| tokens[*index as usize]))
         };
         let units: Vec<(f32, f32)> = page.starts.windows(2).map(unit).collect();
+        let (mut checkpoints, mut summed) = (Checkpoints::new(check), 0);
         let mean = |range: &Range<usize>| {
+            checkpoints.reach(summed)?;
+            summed += range.len();
             let (cosines, weights) = sum(&mut units[range.clone()].iter().copied());
-            if weights > 0.0 { cosines / weights } else { 0.0 }
+            Ok(if weights > 0.0 { cosines / weights } else { 0.0 })
         };
         ranges.iter().map(mean).collect()
     }
@@ -175,6 +191,7 @@ fn count(number: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::call::unstopped;
 
     fn vectors() -> Vec<f32> {
         (0..15).map(|value| f32::from(i16::try_from(value * 7 % 15).unwrap() - 7) / 7.0).collect()
@@ -202,7 +219,7 @@ mod tests {
         let page = UnitTokens::new(&[vec![4, 2], vec![], vec![2, -1]]);
         let [two, four] = [2, 4].map(|token| (packed.weight(token), packed.cosine(&query, token)));
         let expected = (2.0 * two.0 * two.1 + four.0 * four.1) / (2.0 * two.0 + four.0);
-        let found = packed.means(&query, &page, &[0..3, 1..2, 2..3]);
+        let found = packed.means(&query, &page, &[0..3, 1..2, 2..3], &unstopped).unwrap();
         assert!(
             (found[0] - expected).abs() < 1e-6 && found[1].abs() < 1e-9 && (found[2] - two.1).abs() < 1e-6,
             "{found:?}"

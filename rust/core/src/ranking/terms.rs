@@ -22,9 +22,10 @@ pub use bm25::{PageTerms, QueryPostings};
 pub use language::Language;
 pub use language_guess::guess_language;
 
+use crate::runtime::call::unstopped;
 use crate::text::page::ByteSpan;
 use language_guess::is_stop_word;
-pub(crate) use number_words::{asks_for_number, has_number};
+pub(crate) use number_words::{asks_for_number, contains, has_number, numbers};
 use scan::scan;
 pub(crate) use spelling::correct_spelling;
 
@@ -66,7 +67,8 @@ pub struct Occurrence {
 /// ```
 pub fn terms(text: &str, language: Language) -> Vec<Occurrence> {
     let mut occurrences = Vec::new();
-    scan(text, language, &mut |term, span, _| occurrences.push(Occurrence { term, span }));
+    scan(text, language, &unstopped, &mut |term, span, _| occurrences.push(Occurrence { term, span }))
+        .expect("only the check fails");
     occurrences
 }
 
@@ -90,7 +92,8 @@ pub struct QueryTerm {
 /// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
-    scan(query, language, &mut |term, span, role| all.push((term, span, role)));
+    scan(query, language, &unstopped, &mut |term, span, role| all.push((term, span, role)))
+        .expect("only the check fails");
     let stops = |span: ByteSpan| is_stop_word(span.of(query), language);
     let has_content = all.iter().any(|&(_, span, _)| !stops(span));
     let mut terms: Vec<QueryTerm> = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::runtime::sync::{AtomicBool, Ordering};
+use crate::runtime::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// How often a waiting caller polls for an interrupt. Ctrl-C takes effect within this time.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
@@ -25,6 +25,27 @@ pub struct Call<'caller> {
 /// Returns true once the caller was interrupted. `Sync`, because the future that waits for vectors may move between
 /// threads.
 pub type Interrupted<'caller> = &'caller (dyn Fn() -> bool + Sync);
+
+/// Called between parts of work, from any thread. An error ends the work, as of a cancelled call.
+pub type Check<'call> = dyn Fn() -> Result<()> + Sync + 'call;
+
+/// The [`Check`] of work that nothing ends.
+///
+/// # Errors
+/// None.
+pub const fn unstopped() -> Result<()> {
+    Ok(())
+}
+
+/// Bytes of text between two checks: less than a millisecond of most work.
+const CHECK_BYTES: usize = 64 * 1024;
+
+/// Calls a [`Check`] while a loop goes through a text.
+pub struct Checkpoints<'call> {
+    check: &'call Check<'call>,
+    /// The position of the next check.
+    next: usize,
+}
 
 /// Upper bounds on a call's work; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +88,25 @@ pub struct Stop {
 /// Set when an engine closes. Its calls end at their next check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShutdownToken(Arc<AtomicBool>);
+
+impl<'call> Checkpoints<'call> {
+    pub fn new(check: &'call Check<'call>) -> Self {
+        Self { check, next: 0 }
+    }
+
+    /// Checks at the first position, and then once every [`CHECK_BYTES`]. Positions below the last check's are free.
+    ///
+    /// # Errors
+    /// Those of the check.
+    #[inline]
+    pub fn reach(&mut self, position: usize) -> Result<()> {
+        if position < self.next {
+            return Ok(());
+        }
+        self.next = position.saturating_add(CHECK_BYTES);
+        (self.check)()
+    }
+}
 
 impl Stop {
     /// Cancels the call. Its waiting rows are dropped; rows on a device are discarded when their batch ends.
@@ -192,6 +232,22 @@ impl<'caller> Call<'caller> {
             self.stop.stop();
         }
         checked
+    }
+}
+
+impl<'caller> Call<'caller> {
+    /// [`Self::check`] for loops on the caller's thread. It polls the interrupt every [`INTERRUPT_INTERVAL`] only,
+    /// because a poll may wait for Python's lock.
+    pub fn own_checker(&self) -> impl Fn() -> Result<()> + Sync + use<'_, 'caller> {
+        let polled = Mutex::new(Instant::now());
+        move || {
+            let mut polled = lock(&polled);
+            if polled.elapsed() < INTERRUPT_INTERVAL {
+                return check(&self.stop, self.deadline);
+            }
+            *polled = Instant::now();
+            self.check()
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::affinity::{CpuAffinity, available_threads};
-use crate::runtime::call::Call;
+use crate::runtime::call::{Call, Check};
 
 /// More threads speed text up no further and cost the host; llguidance caps its pool at the same number.
 pub const MAX_THREADS: usize = 32;
@@ -46,21 +46,22 @@ impl TextPool {
     }
 
     /// Runs `work` over `bytes` bytes of text: on the pool while the caller's thread polls for interrupts, or inline if
-    /// they are few. `work` must poll the call's stop handle.
+    /// they are few. `work` must call its check, which ends when the call does.
     ///
     /// # Errors
     /// Errors of `work`; [`ErrorKind::Cancelled`] or [`ErrorKind::DeadlineExceeded`] if the caller gives up first.
-    pub fn run<R: Send>(&self, call: &Call, bytes: usize, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    pub fn run<R: Send>(&self, call: &Call, bytes: usize, work: impl FnOnce(&Check) -> Result<R> + Send) -> Result<R> {
         if bytes <= INLINE_BYTES || self.threads == 1 {
             call.check()?;
-            return work();
+            return work(&call.own_checker());
         }
         let pool = self.pool()?;
+        let check = call.checker();
         let (done, result) = sync_channel(1);
         pool.in_place_scope(|scope| {
             scope.spawn(move |_| {
                 // The receiver outlives the scope.
-                let _ = done.send(work());
+                let _ = done.send(work(&check));
             });
             let mut stopped = Ok(());
             loop {

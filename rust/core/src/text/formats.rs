@@ -14,6 +14,8 @@ use std::borrow::Cow;
 
 pub use pullquote_wire::options::Format;
 
+use crate::error::Result;
+use crate::runtime::call::{Check, unstopped};
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 pub use markdown::shown::{ShownRun, shown};
@@ -41,8 +43,17 @@ pub fn detected(format: Format, source: &str) -> Format {
 impl<'source> Document<'source> {
     /// Parses a source; never fails.
     pub fn read(source: &'source str, format: Format) -> Self {
+        Self::read_checked(source, format, &unstopped).expect("only the check fails")
+    }
+
+    /// As [`Self::read`], in a call that may end.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub fn read_checked(source: &'source str, format: Format, check: &Check) -> Result<Self> {
+        check()?;
         let format = detected(format, source);
-        match format {
+        Ok(match format {
             Format::Text | Format::Auto => Self {
                 text: Cow::Borrowed(source),
                 format: Format::Text,
@@ -52,14 +63,14 @@ impl<'source> Document<'source> {
                 map: None,
             },
             Format::Markdown => {
-                let markdown::Layout { blocks, links, title } = markdown::layout(source);
+                let markdown::Layout { blocks, links, title } = markdown::layout(source, check)?;
                 Self { text: Cow::Borrowed(source), format, blocks: Some(blocks), links, title, map: None }
             }
             Format::Html => {
-                let html::Reading { text, blocks, links, title, map } = html::read(source);
+                let html::Reading { text, blocks, links, title, map } = html::read(source, check)?;
                 Self { text: Cow::Owned(text), format, blocks: Some(blocks), links, title, map: Some(map) }
             }
-        }
+        })
     }
 
     /// The text that windows are taken from: for plain text and Markdown, the source.

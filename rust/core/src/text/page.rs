@@ -94,6 +94,11 @@ impl ByteSpan {
     }
 }
 
+/// The first character boundary at or after a byte.
+pub(crate) fn boundary_from(text: &str, byte: usize) -> usize {
+    (byte.min(text.len())..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len())
+}
+
 impl CharSpan {
     pub const fn len(self) -> usize {
         self.end - self.start

@@ -26,23 +26,24 @@ mod windows;
 mod words;
 
 pub use pullquote_wire::options::Unit;
-pub use sentences::sentences;
+pub use sentences::{sentences, sentences_checked};
 pub use units::{NamedTable, Units};
 pub use windows::Windows;
-pub use words::words;
+pub use words::{words, words_checked};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::call::Check;
 use crate::text::page::ByteSpan;
 
 /// The windows over the sentences or words of a text.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Internal`] for [`Unit::Token`], which needs [`crate::tokens`].
-pub fn parse_pieces(text: &str, unit: Unit, windows: Windows) -> Result<Vec<ByteSpan>> {
+/// [`ErrorKind::Internal`] for [`Unit::Token`], which needs [`crate::tokens`]; those of `check`.
+pub fn parse_pieces(text: &str, unit: Unit, windows: Windows, check: &Check) -> Result<Vec<ByteSpan>> {
     let units = match unit {
-        Unit::Sentence => sentences(text),
-        Unit::Word => words(text),
+        Unit::Sentence => sentences_checked(text, check)?,
+        Unit::Word => words_checked(text, check)?,
         Unit::Token => return Err(Error::new(ErrorKind::Internal, "parse_pieces() has no tokenizer for tokens")),
     };
     Ok(windows.over(&units))
@@ -51,16 +52,24 @@ pub fn parse_pieces(text: &str, unit: Unit, windows: Windows) -> Result<Vec<Byte
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::call::unstopped;
 
     #[test]
     fn pieces_are_windows_over_units() {
         let windows = Windows::new(2, 1, false).expect("the windows overlap");
         let pieces = |unit| -> Vec<&str> {
             let text = "One two. Three!\n\nFour.";
-            parse_pieces(text, unit, windows).expect("no tokens").into_iter().map(|window| window.of(text)).collect()
+            parse_pieces(text, unit, windows, &unstopped)
+                .expect("no tokens")
+                .into_iter()
+                .map(|window| window.of(text))
+                .collect()
         };
         assert_eq!(pieces(Unit::Sentence), ["One two. Three!", "Three!\n\nFour."]);
         assert_eq!(pieces(Unit::Word), ["One two.", "two. Three!", "Three!\n\nFour."]);
-        assert_eq!(parse_pieces("a", Unit::Token, windows).expect_err("no tokenizer").kind(), ErrorKind::Internal);
+        assert_eq!(
+            parse_pieces("a", Unit::Token, windows, &unstopped).expect_err("no tokenizer").kind(),
+            ErrorKind::Internal
+        );
     }
 }

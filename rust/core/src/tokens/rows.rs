@@ -1,6 +1,6 @@
 //! Rows of texts or of ids, truncated as the caller says.
 
-use super::{Role, Tokens, signed};
+use super::{Check, Role, Tokens, signed};
 use crate::error::Result;
 
 /// Which part of a long text a row keeps.
@@ -57,9 +57,9 @@ impl Row {
 }
 
 impl Tokens {
-    pub fn row_of(&self, source: TextOrIds, role: Role, options: &RowOptions) -> Result<Row> {
+    pub fn row_of(&self, source: TextOrIds, role: Role, options: &RowOptions, check: &Check) -> Result<Row> {
         let (prompt, body) = match source {
-            TextOrIds::Text(text) => self.prompt_and_body(text, role)?,
+            TextOrIds::Text(text) => self.prompt_and_body(text, role, usize::MAX, check)?,
             TextOrIds::Ids(ids) => (Vec::new(), ids.to_vec()),
         };
         let (prefix, suffix): (&[i32], &[i32]) =
@@ -79,8 +79,15 @@ impl Tokens {
     /// The rows of overlapping windows that together cover a text; one row for a text that fits.
     ///
     /// `max_tokens` is as in [`RowOptions`], and `total_tokens` bounds what is read of the text.
-    pub fn window_rows(&self, text: &str, role: Role, max_tokens: usize, total_tokens: usize) -> Result<Vec<Vec<i32>>> {
-        let (prompt, mut body) = self.prompt_and_body(text, role)?;
+    pub fn window_rows(
+        &self,
+        text: &str,
+        role: Role,
+        max_tokens: usize,
+        total_tokens: usize,
+        check: &Check,
+    ) -> Result<Vec<Vec<i32>>> {
+        let (prompt, mut body) = self.prompt_and_body(text, role, total_tokens, check)?;
         let around = self.prefix.len() + prompt.len() + self.suffix.len();
         body.truncate(total_tokens.saturating_sub(around).max(1));
         let room = self.limit.saturating_sub(around).max(1);
@@ -111,13 +118,14 @@ impl Tokens {
         Ok(inside.map_or(GivenIds::Unmarked, |inside| GivenIds::Valid(inside.to_vec())))
     }
 
-    /// The ids of a prompt, and those of the text after it.
-    fn prompt_and_body(&self, text: &str, role: Role) -> Result<(Vec<i32>, Vec<i32>)> {
+    /// The ids of a prompt, and those of the text after it, of which at least `most` are read.
+    fn prompt_and_body(&self, text: &str, role: Role, most: usize, check: &Check) -> Result<(Vec<i32>, Vec<i32>)> {
         let prompt = self.prompt(role);
         if prompt.is_empty() {
-            return Ok((Vec::new(), self.ids(text)?));
+            return Ok((Vec::new(), self.first_ids(text, most, check)?));
         }
-        let (alone, all) = (self.ids(prompt)?, self.ids(&format!("{prompt}{text}"))?);
+        let alone = self.ids(prompt)?;
+        let all = self.first_ids(&format!("{prompt}{text}"), most.saturating_add(alone.len()), check)?;
         // A prompt may merge with the text; then all of it counts as text.
         Ok(match all.strip_prefix(alone.as_slice()) {
             Some(body) => (alone, body.to_vec()),

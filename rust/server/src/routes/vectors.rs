@@ -2,6 +2,7 @@
 
 use pullquote_core::engine::Work;
 use pullquote_core::error::ErrorKind;
+use pullquote_core::runtime::call::unstopped;
 use pullquote_core::tokens::{GivenIds, Role, Row, RowOptions, TextOrIds, TruncationSide};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -332,7 +333,7 @@ impl FieldInputs {
         }
         let (limit, all) = (truncation.options.max_tokens, items.len());
         for (index, item) in items.iter().enumerate() {
-            let row = app.engine.tokens().row_of(item.source(), *role, &truncation.options)?;
+            let row = app.engine.tokens().row_of(item.source(), *role, &truncation.options, &unstopped)?;
             if row.is_truncated() {
                 let message = format!(
                     "{count} of {all} texts are too large: {field}[{index}] has {} tokens, and this model's maximum context length \

@@ -8,8 +8,12 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashSet;
+
 use super::scan::scan;
 use super::{Language, QueryTerm, Term};
+use crate::error::Result;
+use crate::runtime::call::{Check, unstopped};
 use crate::text::page::ByteSpan;
 
 /// Saturation of term frequency.
@@ -33,18 +37,26 @@ impl PageTerms {
     /// A term belongs to the unit that contains its first byte, or else to the last unit before it. Text before the
     /// first unit is ignored.
     pub fn new(text: &str, units: &[ByteSpan], language: Language) -> Self {
+        Self::new_checked(text, units, language, &unstopped).expect("only the check fails")
+    }
+
+    /// As [`Self::new`], in a call that may end.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub fn new_checked(text: &str, units: &[ByteSpan], language: Language, check: &Check) -> Result<Self> {
         let mut terms = Vec::with_capacity(text.len() / 5);
         let mut starts = Vec::with_capacity(units.len() + 1);
-        scan(text, language, &mut |term, span, _| {
+        scan(text, language, check, &mut |term, span, _| {
             while units.get(starts.len()).is_some_and(|unit| unit.start <= span.start) {
                 starts.push(count(terms.len()));
             }
             if !starts.is_empty() {
                 terms.push(term);
             }
-        });
+        })?;
         starts.resize(units.len() + 1, count(terms.len()));
-        Self { terms, starts }
+        Ok(Self { terms, starts })
     }
 
     const fn units(&self) -> usize {
@@ -57,7 +69,12 @@ impl PageTerms {
 
     /// Finds a query's terms in one pass over the page's terms.
     pub fn find<'page>(&'page self, query: &'page [QueryTerm]) -> QueryPostings<'page> {
-        QueryPostings { page: self, query, lists: self.postings(query) }
+        self.find_checked(query, &unstopped)
+    }
+
+    /// As [`Self::find`], in a call that may end: then scores are incomplete, and the next check fails too.
+    pub fn find_checked<'page>(&'page self, query: &'page [QueryTerm], check: &'page Check) -> QueryPostings<'page> {
+        QueryPostings { page: self, query, lists: self.postings(query), check }
     }
 
     fn postings(&self, query: &[QueryTerm]) -> Vec<PostingList> {
@@ -85,12 +102,13 @@ impl PageTerms {
 }
 
 /// The units of a page that contain each term of a query.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct QueryPostings<'page> {
     page: &'page PageTerms,
     query: &'page [QueryTerm],
     /// For each term of the query.
     lists: Vec<PostingList>,
+    check: &'page Check<'page>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -204,6 +222,7 @@ impl QueryPostings<'_> {
     pub fn language_coverage(&self, ranges: &[Range<usize>], title: &[Term], credit: f32) -> Vec<f32> {
         let weight = |term: &QueryTerm| term.weight * term.rarity;
         let all: f32 = self.query.iter().map(weight).sum();
+        let title: FxHashSet<Term> = title.iter().copied().collect();
         let in_title = |term: &QueryTerm| title.contains(&term.term);
         let given: f32 = self.query.iter().filter(|term| in_title(term)).map(weight).sum::<f32>() * credit;
         // What the title gives is taken back where the range has the term itself.
@@ -222,6 +241,9 @@ impl QueryPostings<'_> {
         let mut counts = vec![0_u32; ranges.len()];
         let mut before = vec![0_u32; self.page.starts.len()];
         for (term, list) in self.query.iter().zip(&self.lists).filter(|(_, list)| list.distinct_units > 0) {
+            if (self.check)().is_err() {
+                return;
+            }
             prefix_sums(&list.units, &mut before);
             for (range, count) in ranges.iter().zip(&mut counts) {
                 *count = before[range.end.max(range.start)] - before[range.start];

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::text::page::ByteSpan;
+
 /// Beginnings of questions for a number or a date, without accents: a line for each language.
 const NUMBER_QUESTIONS: [&str; 8] = [
     "when, since when, what year, which year, in what year, in which year, what date, what time, how many, how much, how long, \
@@ -47,8 +49,41 @@ pub(crate) fn asks_for_number(query: &str) -> bool {
 
 /// Whether a text has a number, in digits or as a word.
 pub(crate) fn has_number(text: &str) -> bool {
+    text.contains(char::is_numeric) || has_number_word(text)
+}
+
+fn has_number_word(text: &str) -> bool {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| NUMBER_WORDS.split_whitespace().collect());
-    text.contains(char::is_numeric) || plain(text).split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(word))
+    plain(text).split(|c: char| !c.is_alphabetic()).any(|word| WORDS.contains(word))
+}
+
+/// The numbers of a text, sorted and disjoint.
+pub(crate) fn numbers(text: &str) -> Vec<ByteSpan> {
+    let mut numbers = Vec::new();
+    let mut start = 0;
+    // A word includes the accents after its letters.
+    let ends_word = |c: char| !c.is_alphabetic() && !matches!(c, '\u{300}'..='\u{36f}');
+    for part in text.split_inclusive(ends_word) {
+        let end = start + part.len();
+        let word = part.trim_end_matches(ends_word);
+        let word_end = start + word.len();
+        if word.len() <= LONGEST_NUMBER_WORD && has_number_word(word) {
+            numbers.push(ByteSpan { start, end: word_end });
+        }
+        if part[word.len()..].contains(char::is_numeric) {
+            numbers.push(ByteSpan { start: word_end, end });
+        }
+        start = end;
+    }
+    numbers
+}
+
+/// Bytes of a word that may be a number, with an accent for each letter.
+const LONGEST_NUMBER_WORD: usize = 64;
+
+/// Whether one of these numbers is in a span.
+pub(crate) fn contains(numbers: &[ByteSpan], span: ByteSpan) -> bool {
+    numbers.get(numbers.partition_point(|number| number.start < span.start)).is_some_and(|next| next.end <= span.end)
 }
 
 #[cfg(test)]
@@ -78,5 +113,20 @@ mod tests {
             assert!(has_number(text), "{text}");
         }
         assert!(!has_number("The Rhine freezes rarely."));
+    }
+
+    #[test]
+    fn numbers_of_a_text_are_those_of_its_parts() {
+        let text = "Fünf Brücken in 1963, u\u{308}ber fu\u{308}nf (two) or ½ more; none rarely.";
+        let numbers = numbers(text);
+        let found: Vec<&str> = numbers.iter().map(|number| number.of(text)).collect();
+        assert_eq!(found, ["Fünf", "1", "9", "6", "3", "fu\u{308}nf", "two", "½", "none"]);
+        let words: Vec<ByteSpan> = crate::text::pieces::words(text);
+        for (first, start) in words.iter().enumerate() {
+            for last in &words[first..] {
+                let span = ByteSpan { start: start.start, end: last.end };
+                assert_eq!(contains(&numbers, span), has_number(span.of(text)), "{}", span.of(text));
+            }
+        }
     }
 }

@@ -6,16 +6,28 @@ use super::compounds::Compounds;
 use super::normalizer::{Normalizer, hash};
 use super::suffixes::korean_noun;
 use super::{Language, Term};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::ByteSpan;
-use crate::text::pieces::words;
+use crate::text::pieces::words_checked;
 
 /// Calls `emit` with every term of a text, in the order of their starts.
-pub(super) fn scan(text: &str, language: Language, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) {
+///
+/// # Errors
+/// Those of `check`.
+pub(super) fn scan(
+    text: &str,
+    language: Language,
+    check: &Check,
+    emit: &mut impl FnMut(Term, ByteSpan, TermRole),
+) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
     let bytes = text.as_bytes();
     let normalizer = Normalizer::new(language);
     let mut scanner = Scanner { text, normalizer, compounds: Compounds::default(), run: Vec::new() };
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
+        checkpoints.reach(at)?;
         if byte.is_ascii() {
             at = if ASCII[usize::from(byte)].is_word() { scanner.token(at, emit) } else { at + 1 };
             continue;
@@ -25,10 +37,11 @@ pub(super) fn scan(text: &str, language: Language, emit: &mut impl FnMut(Term, B
             CharClass::Letter | CharClass::Capital | CharClass::Digit => scanner.token(at, emit),
             CharClass::Han | CharClass::Hiragana | CharClass::Katakana => scanner.east_asian(at, emit),
             CharClass::Hangul => scanner.hangul(at, emit),
-            CharClass::SoutheastAsian => scanner.southeast_asian(at, emit),
+            CharClass::SoutheastAsian => scanner.southeast_asian(at, check, emit)?,
             CharClass::Other | CharClass::Joiner | CharClass::Ignorable => at + length,
         };
     }
+    Ok(())
 }
 
 /// The class of the character at a position and its length in bytes; `(Other, 0)` at the end.
@@ -128,7 +141,12 @@ impl Scanner<'_> {
     }
 
     /// Emits the dictionary words of Thai, Lao, Khmer or Burmese.
-    fn southeast_asian(&self, start: usize, emit: &mut impl FnMut(Term, ByteSpan, TermRole)) -> usize {
+    fn southeast_asian(
+        &self,
+        start: usize,
+        check: &Check,
+        emit: &mut impl FnMut(Term, ByteSpan, TermRole),
+    ) -> Result<usize> {
         let mut end = start;
         loop {
             let (class, length) = class_at(self.text, end);
@@ -137,11 +155,11 @@ impl Scanner<'_> {
             }
             end += length;
         }
-        for word in words(&self.text[start..end]) {
+        for word in words_checked(&self.text[start..end], check)? {
             let span = ByteSpan { start: start + word.start, end: start + word.end };
             emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole);
         }
-        end
+        Ok(end)
     }
 
     /// Collects the characters of a run in `self.run`.

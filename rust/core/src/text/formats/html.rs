@@ -10,6 +10,8 @@ mod tokens;
 mod tree;
 
 use super::map::SourceMap;
+use crate::error::Result;
+use crate::runtime::call::Check;
 use crate::text::page::{Block, ByteSpan};
 
 pub(super) struct Reading {
@@ -21,8 +23,8 @@ pub(super) struct Reading {
 }
 
 /// Parses a page or a fragment.
-pub(super) fn read(source: &str) -> Reading {
-    text::write(source, &tokens::read(source))
+pub(super) fn read(source: &str, check: &Check) -> Result<Reading> {
+    text::write(source, &tokens::read(source, check)?, check)
 }
 
 #[cfg(test)]

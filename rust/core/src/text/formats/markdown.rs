@@ -5,11 +5,15 @@
 //! definitions, the empty lines of a quote) become blocks of their own, so that the blocks cover the whole source.
 
 mod front_matter;
+mod nesting;
+mod pieces;
 mod raw_html;
 pub(super) mod shown;
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, HeadingLevel, Options, Tag, TagEnd};
 
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
 
 /// Supported extensions of `CommonMark`.
@@ -22,7 +26,11 @@ pub(super) struct Layout {
     pub(super) title: Option<String>,
 }
 
-pub(super) fn layout(source: &str) -> Layout {
+pub(super) fn layout(source: &str, check: &Check) -> Result<Layout> {
+    layout_in_pieces(source, pieces::PIECE_BYTES, check)
+}
+
+fn layout_in_pieces(source: &str, piece_bytes: usize, check: &Check) -> Result<Layout> {
     let front_matter = front_matter::find(source);
     let mut blocks = Blocks { source, done: Vec::new(), covered: 0 };
     if let Some(front_matter) = &front_matter {
@@ -30,12 +38,10 @@ pub(super) fn layout(source: &str) -> Layout {
     }
     // To the parser a byte order mark is text; the first block includes it with its line.
     let body = blocks.covered.max(if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 });
-    let mut leaves = Leaves::default();
-    for (event, range) in Parser::new_ext(&source[body..], EXTENSIONS).into_offset_iter() {
-        leaves.add(&event, ByteSpan { start: body + range.start, end: body + range.end });
-    }
-    leaves.end_tight();
+    let leaves = pieces::leaves(source, body, piece_bytes, check)?;
+    let mut checkpoints = Checkpoints::new(check);
     for (span, form) in leaves.found {
+        checkpoints.reach(span.start)?;
         blocks.add(span, form);
     }
     blocks.add_rules(source.len());
@@ -46,7 +52,7 @@ pub(super) fn layout(source: &str) -> Layout {
         let block = blocks.done.partition_point(|block| block.span.end < link.end);
         blocks.done.get(block).is_some_and(|block| block.span.start <= link.start)
     });
-    Layout { blocks: blocks.done, links, title: title.or(leaves.title.into_found()) }
+    Ok(Layout { blocks: blocks.done, links, title: title.or(leaves.title.into_found()) })
 }
 
 /// The blocks of a leaf.
@@ -104,7 +110,7 @@ impl Leaves {
         let form = match tag {
             Tag::Paragraph => self.prose(),
             Tag::Heading { level, .. } => {
-                self.title.start(*level);
+                self.title.start(*level, span.start);
                 LeafBlocks::Whole(BlockKind::Heading, false)
             }
             Tag::CodeBlock(_) => LeafBlocks::Lines(BlockKind::Code),
@@ -185,34 +191,42 @@ impl Leaves {
 enum Title {
     #[default]
     Wanted,
-    Open(String),
-    Found(String),
+    Open(String, usize),
+    /// With the start of the heading.
+    Found(String, usize),
 }
 
 impl Title {
-    fn start(&mut self, level: HeadingLevel) {
+    fn start(&mut self, level: HeadingLevel, at: usize) {
         if level == HeadingLevel::H1 && matches!(self, Self::Wanted) {
-            *self = Self::Open(String::new());
+            *self = Self::Open(String::new(), at);
+        }
+    }
+
+    /// Drops a heading that starts at this position or later.
+    fn rewind(&mut self, to: usize) {
+        if matches!(self, Self::Open(_, at) | Self::Found(_, at) if *at >= to) {
+            *self = Self::Wanted;
         }
     }
 
     fn push(&mut self, piece: &str) {
-        if let Self::Open(text) = self {
+        if let Self::Open(text, _) = self {
             text.push_str(piece);
         }
     }
 
     fn end(&mut self) {
-        if let Self::Open(text) = self {
-            let text = text.trim();
-            *self = if text.is_empty() { Self::Wanted } else { Self::Found(text.to_owned()) };
+        if let Self::Open(text, at) = self {
+            let (text, at) = (text.trim(), *at);
+            *self = if text.is_empty() { Self::Wanted } else { Self::Found(text.to_owned(), at) };
         }
     }
 
     fn into_found(self) -> Option<String> {
         match self {
-            Self::Found(text) => Some(text),
-            Self::Wanted | Self::Open(_) => None,
+            Self::Found(text, _) => Some(text),
+            Self::Wanted | Self::Open(..) => None,
         }
     }
 }

@@ -8,6 +8,8 @@ use super::lines::{Line, LineShape, Marker, content, indent, is_separator_row, l
 use super::marks::{has_capitals, is_closing, is_east_asian, is_terminal};
 use super::page_headers_footers::RunningLines;
 use super::records::{are_records, start_table};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
 
 /// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
@@ -26,7 +28,8 @@ const MAX_TITLE_LINES: usize = 2;
 const WIDEST_WRAP: usize = 200;
 
 /// Splits a text into blocks by its layout.
-pub(super) fn blocks(text: &str) -> Vec<Block> {
+pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
+    let mut checkpoints = Checkpoints::new(check);
     let mut splitter = BlockSplitter {
         text,
         has_capitals: has_capitals(text),
@@ -37,20 +40,22 @@ pub(super) fn blocks(text: &str) -> Vec<Block> {
         fence: None,
         literal: None,
         in_table: false,
-        running: RunningLines::new(text),
+        running: RunningLines::new(text, check)?,
         begins_page: false,
+        check,
     };
     let mut lines = lines(text).peekable();
     while let Some(line) = lines.next() {
-        splitter.add(line, lines.peek());
+        checkpoints.reach(line.start)?;
+        splitter.add(line, lines.peek())?;
         if line.hard {
-            splitter.end_group();
+            splitter.end_group()?;
             splitter.begins_page = true;
         }
     }
-    splitter.end_group();
+    splitter.end_group()?;
     mark_header_rows(text, &mut splitter.blocks);
-    splitter.blocks
+    Ok(splitter.blocks)
 }
 
 /// Finds the headers of tables with rules: the row above the first rule, if that is the only one below a row, or of
@@ -88,6 +93,7 @@ struct BlockSplitter<'text> {
     running: RunningLines,
     /// Whether the group starts a page, so that its first line may be a header.
     begins_page: bool,
+    check: &'text Check<'text>,
 }
 
 impl BlockSplitter<'_> {
@@ -95,7 +101,7 @@ impl BlockSplitter<'_> {
         &self.text[line.start..line.end]
     }
 
-    fn add(&mut self, line: Line, next: Option<&Line>) {
+    fn add(&mut self, line: Line, next: Option<&Line>) -> Result<()> {
         if let Some((mark, length)) = self.fence {
             if line.end > line.start {
                 self.push(line.start, line.end, BlockKind::Code, true);
@@ -104,16 +110,16 @@ impl BlockSplitter<'_> {
             if closes(line.shape) {
                 self.fence = None;
             }
-            return;
+            return Ok(());
         }
         if let Some(outer) = self.literal
             && line.shape != LineShape::Blank
         {
             if indent(self.text_of(&line)) > outer {
-                self.end_group();
+                self.end_group()?;
                 let continues = self.blocks.last().is_some_and(|block| block.kind == BlockKind::Code);
                 self.push(line.start, line.end, BlockKind::Code, continues);
-                return;
+                return Ok(());
             }
             self.literal = None;
         }
@@ -122,33 +128,33 @@ impl BlockSplitter<'_> {
         }
         let in_table = std::mem::replace(&mut self.in_table, line.shape == LineShape::Row);
         match line.shape {
-            LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line),
-            LineShape::PageNumber => self.push_header_or_footer(&line),
+            LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line)?,
+            LineShape::PageNumber => self.push_header_or_footer(&line)?,
             LineShape::Text if self.is_term(&line) => {
-                self.end_group();
+                self.end_group()?;
                 self.push(line.start, line.end, BlockKind::Heading, false);
             }
             LineShape::Text => self.gather(line),
             LineShape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
             LineShape::Item(_) => {
-                self.end_group();
+                self.end_group()?;
                 self.item_indent = Some(indent(self.text_of(&line)));
                 self.gather(line);
             }
-            LineShape::Rule { underlines: true } if self.is_title() => self.push_underlined(&line),
+            LineShape::Rule { underlines: true } if self.is_title() => self.push_underlined(&line)?,
             // In reStructuredText this is a title; in Markdown no fence is as long as the text above it.
             LineShape::Fence { mark: b'~', length, bare: true } if self.is_title() && self.title_width() <= length => {
-                self.push_underlined(&line);
+                self.push_underlined(&line)?;
             }
             LineShape::Blank => {
-                self.end_group();
+                self.end_group()?;
                 // Only the `>` of a quote.
                 if line.end > line.start {
                     self.push(line.start, line.end, BlockKind::Rule, false);
                 }
             }
             LineShape::Heading | LineShape::Row | LineShape::Rule { .. } | LineShape::Fence { .. } => {
-                self.end_group();
+                self.end_group()?;
                 let kind = match line.shape {
                     LineShape::Heading => BlockKind::Heading,
                     LineShape::Row => BlockKind::Row,
@@ -161,6 +167,7 @@ impl BlockSplitter<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Whether the last line of the group can be a title that the rule below underlines.
@@ -175,10 +182,11 @@ impl BlockSplitter<'_> {
     }
 
     /// The group's last line and the rule below it as a heading.
-    fn push_underlined(&mut self, rule: &Line) {
+    fn push_underlined(&mut self, rule: &Line) -> Result<()> {
         let title = self.group.pop().map_or(rule.start, |title| title.start);
-        self.end_group();
+        self.end_group()?;
         self.push(title, rule.end, BlockKind::Heading, false);
+        Ok(())
     }
 
     /// Whether a line is a heading or an option that only its indentation shows, as in manual pages: a short paragraph
@@ -231,10 +239,11 @@ impl BlockSplitter<'_> {
         self.group.push(line);
     }
 
-    fn push_header_or_footer(&mut self, line: &Line) {
-        self.end_group();
+    fn push_header_or_footer(&mut self, line: &Line) -> Result<()> {
+        self.end_group()?;
         self.push(line.start, line.end, BlockKind::Rule, false);
         self.begins_page = true;
+        Ok(())
     }
 
     fn push(&mut self, start: usize, end: usize, kind: BlockKind, continues: bool) {
@@ -244,7 +253,7 @@ impl BlockSplitter<'_> {
     }
 
     /// Splits the group into prose and the table of CSV or TSV that may follow its title.
-    fn end_group(&mut self) {
+    fn end_group(&mut self) -> Result<()> {
         let titles = 0..self.group.len().min(MAX_TITLE_LINES + 1);
         let starts_table = |first: &usize| {
             let lines = self.group[*first..].iter().take(3).map(|line| self.text_of(line));
@@ -252,24 +261,25 @@ impl BlockSplitter<'_> {
         };
         let table = titles.into_iter().find(starts_table).unwrap_or(self.group.len());
         let rows = self.group.split_off(table);
-        self.end_prose();
+        self.end_prose()?;
         for (place, row) in rows.iter().enumerate() {
             let kind = if place == 0 { BlockKind::HeaderRow } else { BlockKind::Row };
             self.push(row.start, row.end, kind, place > 0);
         }
+        Ok(())
     }
 
     /// Splits the group at its hard line ends.
-    fn end_prose(&mut self) {
+    fn end_prose(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
         self.widest = 0;
         let item_indent = self.item_indent.take();
-        let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
         let begins_page = std::mem::take(&mut self.begins_page);
         let kind = if item_indent.is_some() { BlockKind::Item } else { BlockKind::Prose };
         let (mut start, mut continues) = (first.start, false);
         if group.len() > 1 {
-            let mut soft = self.soft_ends(&group, item_indent);
+            let mut soft = self.soft_ends(&group, item_indent)?;
             // A short first line is a header; the sentence of the page before continues after it.
             if begins_page {
                 let widths = group.iter().map(|line| width(self.text_of(line)));
@@ -284,6 +294,7 @@ impl BlockSplitter<'_> {
             }
         }
         self.push(start, last.end, kind, continues);
+        Ok(())
     }
 
     /// For each line of the group but the last, whether its end is only wrapping.
@@ -291,7 +302,8 @@ impl BlockSplitter<'_> {
     /// A line was wrapped if the next line's first word would not have fit. The widest line gives the width of the
     /// wrapping, so this finds every wrapped line. It also matches the widest of unwrapped lines, so it counts only if
     /// such ends are at least as many as the clearly hard ones.
-    fn soft_ends(&self, group: &[Line], item_indent: Option<usize>) -> Vec<bool> {
+    fn soft_ends(&self, group: &[Line], item_indent: Option<usize>) -> Result<Vec<bool>> {
+        let mut checkpoints = Checkpoints::new(self.check);
         let widths: Vec<usize> = group.iter().map(|line| width(self.text_of(line))).collect();
         let within_limits = || widths.iter().copied().filter(|&width| width <= WIDEST_WRAP);
         let widest = within_limits().max().unwrap_or(0);
@@ -301,9 +313,10 @@ impl BlockSplitter<'_> {
             .zip(&group[1..])
             .zip(&widths)
             .map(|((line, next), &width)| {
+                checkpoints.reach(line.start)?;
                 let (line, next) = (self.text_of(line), self.text_of(next));
                 let continues = is_hyphenated(line, next) || (self.has_capitals && continues_sentence(line, next));
-                if item_indent.is_some_and(|item| indent(next) > item) || continues {
+                Ok(if item_indent.is_some_and(|item| indent(next) > item) || continues {
                     LineEnd::Soft
                 } else if width <= WIDEST_WRAP && wraps && !has_room(line, next, widest) {
                     if are_records(line, next) { LineEnd::Record } else { LineEnd::Full }
@@ -311,12 +324,12 @@ impl BlockSplitter<'_> {
                     LineEnd::Sentence
                 } else {
                     LineEnd::Hard
-                }
+                })
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let count = |end| ends.iter().filter(|&&other| other == end).count();
         let wrapped = count(LineEnd::Full) >= count(LineEnd::Hard);
-        ends.into_iter().map(|end| end == LineEnd::Soft || (end == LineEnd::Full && wrapped)).collect()
+        Ok(ends.into_iter().map(|end| end == LineEnd::Soft || (end == LineEnd::Full && wrapped)).collect())
     }
 }
 
@@ -397,9 +410,14 @@ fn first_word_width(line: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::call::unstopped;
 
     fn split(text: &str) -> Vec<(&str, BlockKind, bool)> {
-        blocks(text).iter().map(|block| (block.span.of(text), block.kind, block.continues)).collect()
+        blocks(text, &unstopped)
+            .unwrap()
+            .iter()
+            .map(|block| (block.span.of(text), block.kind, block.continues))
+            .collect()
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use super::lines::is_separator_row;
 use super::marks::{is_closing, is_emphasis};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan};
 
 /// Characters of a table, code block or list item that stays whole: about two passages of three sentences.
@@ -29,19 +31,27 @@ pub(super) struct Element {
 }
 
 /// For each unit, whether it is in the group of the one before it.
-pub(super) fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element]) -> Vec<bool> {
+pub(super) fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element], check: &Check) -> Result<Vec<bool>> {
     let mut joins = vec![false; spans.len()];
-    join_elements(text, spans, elements, &mut joins);
-    join_headings(text, spans, elements, &mut joins);
-    join_introduced(text, spans, elements, &mut joins);
-    joins
+    join_elements(text, spans, elements, &mut joins, check)?;
+    join_headings(text, spans, elements, &mut joins, check)?;
+    join_introduced(text, spans, elements, &mut joins, check)?;
+    Ok(joins)
 }
 
 /// Joins the parts of a table, code block or list item that fits, and those of a heading.
-fn join_elements(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &mut [bool]) {
+fn join_elements(
+    text: &str,
+    spans: &[ByteSpan],
+    elements: &[Element],
+    joins: &mut [bool],
+    check: &Check,
+) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
     let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
     let mut join = |run: Range<usize>| joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
     for Element { kind, units, .. } in elements.iter().filter(|element| !element.units.is_empty()) {
+        checkpoints.reach(spans[units.start].start)?;
         match kind {
             BlockKind::Prose | BlockKind::Rule => {}
             BlockKind::Heading => join(units.clone()),
@@ -58,6 +68,7 @@ fn join_elements(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &m
                 let starts_part = |unit: usize| has_blank_line(&text[spans[unit - 1].end..spans[unit].start]);
                 let mut start = units.start;
                 for end in (units.start + 1..units.end).filter(|unit| starts_part(*unit)).chain([units.end]) {
+                    checkpoints.reach(spans[start].start)?;
                     if fits(&(start..end)) {
                         join(start..end);
                     }
@@ -66,15 +77,24 @@ fn join_elements(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &m
             }
         }
     }
+    Ok(())
 }
 
-fn join_headings(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &mut [bool]) {
+fn join_headings(
+    text: &str,
+    spans: &[ByteSpan],
+    elements: &[Element],
+    joins: &mut [bool],
+    check: &Check,
+) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
     let mut heading_chars = 0;
     for (element, next) in elements.iter().zip(elements.iter().skip(1)) {
         if element.kind != BlockKind::Heading || element.units.is_empty() {
             heading_chars = 0;
             continue;
         }
+        checkpoints.reach(spans[element.units.start].start)?;
         heading_chars += bytecount::num_chars(span(spans, &element.units).of(text).as_bytes());
         if heading_chars > MAX_HEADING_CHARS && next.kind == BlockKind::Heading {
             heading_chars = 0;
@@ -82,11 +102,19 @@ fn join_headings(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &m
             *joins = true;
         }
     }
+    Ok(())
 }
 
 /// Joins a title or what ends with a colon to what it introduces: the sentence, code, quotation or first item after it,
 /// and the whole list or verse if that is short.
-fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: &mut [bool]) {
+fn join_introduced(
+    text: &str,
+    spans: &[ByteSpan],
+    elements: &[Element],
+    joins: &mut [bool],
+    check: &Check,
+) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
     let mut kinds = vec![BlockKind::Prose; spans.len()];
     for element in elements {
         kinds[element.units.clone()].fill(element.kind);
@@ -97,6 +125,7 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
     };
     let (mut start, mut paragraph) = (0, 0);
     for next in 1..spans.len() {
+        checkpoints.reach(spans[next].start)?;
         let ends_paragraph = has_blank_line(&text[spans[next - 1].end..spans[next].start]);
         let paragraph_start = paragraph;
         if ends_paragraph {
@@ -150,6 +179,7 @@ fn join_introduced(text: &str, spans: &[ByteSpan], elements: &[Element], joins: 
             joins[end.min(last)..last].fill(true);
         }
     }
+    Ok(())
 }
 
 /// Whether a unit means little without the one before it: it is in parentheses, or it continues a sentence after code.
@@ -208,7 +238,7 @@ mod tests {
     use super::super::Units;
 
     fn groups(text: &str) -> Vec<&str> {
-        let units = Units::sentences(text, None, &[]);
+        let units = Units::sentences(text, None, &[], &crate::runtime::call::unstopped).unwrap();
         units.groups.iter().map(|group| units.span(group).of(text)).collect()
     }
 

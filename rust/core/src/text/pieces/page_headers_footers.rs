@@ -5,6 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
+
 /// Characters of the longest header or footer.
 const MAX_CHARS: usize = 100;
 
@@ -25,10 +28,14 @@ pub(super) struct RunningLines(HashSet<String>);
 
 impl RunningLines {
     /// Empty without form feeds, because the ends of pages are unknown then.
-    pub(super) fn new(text: &str) -> Self {
+    pub(super) fn new(text: &str, check: &Check) -> Result<Self> {
+        let mut checkpoints = Checkpoints::new(check);
+        let mut read = 0;
         let mut pages = HashMap::new();
         if text.as_bytes().contains(&b'\x0c') {
             for page in text.split('\x0c') {
+                checkpoints.reach(read)?;
+                read += page.len() + 1;
                 let lines = || page.lines().filter(|line| !line.trim().is_empty());
                 let edges: HashSet<String> =
                     lines().take(EDGE_LINES).chain(lines().rev().take(EDGE_LINES)).filter_map(without_digits).collect();
@@ -37,7 +44,7 @@ impl RunningLines {
                 }
             }
         }
-        Self(pages.into_iter().filter(|&(_, count)| count > 1).map(|(line, _)| line).collect())
+        Ok(Self(pages.into_iter().filter(|&(_, count)| count > 1).map(|(line, _)| line).collect()))
     }
 
     /// Ignores digits.
@@ -101,6 +108,7 @@ pub(super) fn has_dot_leader(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::call::unstopped;
 
     #[test]
     fn lines_of_only_a_page_number_are_found() {
@@ -129,9 +137,11 @@ mod tests {
 
     #[test]
     fn lines_at_the_edges_of_two_pages_are_headers_and_footers() {
-        let running = RunningLines::new("Report 1\nText of one.\nACME\n\x0cReport 2\nMore.\nACME\n\x0cEnd.\n");
+        let running =
+            RunningLines::new("Report 1\nText of one.\nACME\n\x0cReport 2\nMore.\nACME\n\x0cEnd.\n", &unstopped)
+                .unwrap();
         assert!(running.contains("Report 3") && running.contains(" ACME"));
         assert!(!running.contains("More.") && !running.contains("End."));
-        assert!(!RunningLines::new("ACME\nText.\nACME").contains("ACME"));
+        assert!(!RunningLines::new("ACME\nText.\nACME", &unstopped).unwrap().contains("ACME"));
     }
 }

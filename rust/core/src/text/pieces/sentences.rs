@@ -18,13 +18,21 @@ use super::links::Links;
 use super::long::push_units;
 use super::marks::{has_capitals, is_east_asian, is_opening, is_terminal};
 use super::sentence_tails::attached_end;
-use crate::text::page::{Block, ByteSpan};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints, unstopped};
+use crate::text::page::{Block, ByteSpan, boundary_from};
 
 static SENTENCES: LazyLock<SentenceSegmenterBorrowed<'static>> =
     LazyLock::new(|| SentenceSegmenter::new(SentenceBreakInvariantOptions::default()));
 
 /// In French a space precedes this closing quote.
 const SPACED_CLOSING: char = '»';
+
+/// Bytes of a block that are split together. A call may end between two parts.
+const PART_BYTES: usize = 256 * 1024;
+
+/// Bytes after a sentence that may matter for its end: more than the longest link has.
+const LOOKAHEAD_BYTES: usize = 4096;
 
 /// Characters searched after a mark for what is attached to it.
 const MAX_ATTACHED_CHARS: usize = 64;
@@ -35,28 +43,82 @@ const MAX_ATTACHED_CHARS: usize = 64;
 /// characters or 120 words are split. Sentences are sorted, disjoint, trimmed and not empty, and cover all that is not
 /// white space. None ends inside a grapheme cluster, nor inside a link or code span within those limits.
 pub fn sentences(text: &str) -> Vec<ByteSpan> {
+    sentences_checked(text, &unstopped).expect("only the check fails")
+}
+
+/// As [`sentences`], in a call that may end.
+///
+/// # Errors
+/// Those of `check`.
+pub fn sentences_checked(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
     let mut all = Vec::new();
-    for_each_block(text, &blocks(text), |_, sentences| all.append(sentences));
-    all
+    for_each_block(text, &blocks(text, check)?, check, |_, sentences| all.append(sentences))?;
+    Ok(all)
 }
 
 /// Calls `each` with every block and its sentences, in order.
-pub(super) fn for_each_block(text: &str, blocks: &[Block], mut each: impl FnMut(&Block, &mut Vec<ByteSpan>)) {
+pub(super) fn for_each_block(
+    text: &str,
+    blocks: &[Block],
+    check: &Check,
+    mut each: impl FnMut(&Block, &mut Vec<ByteSpan>),
+) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
     let has_capitals = has_capitals(text);
     let mut sentences = Vec::new();
     for block in blocks {
-        if block.kind.is_whole() {
-            push_units(text, block.span, &mut sentences);
-        } else {
-            let prose = Prose { text: &unwrapped(block.span.of(text)), has_capitals };
-            prose.split(|start, end| {
-                let sentence = ByteSpan { start: block.span.start + start, end: block.span.start + end };
-                push_units(text, sentence, &mut sentences);
-            });
+        let (mut start, mut bytes) = (block.span.start, PART_BYTES);
+        while start < block.span.end {
+            checkpoints.reach(start)?;
+            let end = boundary_from(text, start.saturating_add(bytes).min(block.span.end));
+            let is_last = end == block.span.end;
+            let part = ByteSpan { start, end };
+            let next = push_part(text, part, is_last, block.kind.is_whole(), has_capitals, &mut sentences);
+            // A longer part, if this is not even one unit.
+            bytes = if next == start { bytes.saturating_mul(2) } else { PART_BYTES };
+            start = next;
         }
         each(block, &mut sentences);
         sentences.clear();
     }
+    Ok(())
+}
+
+/// Adds the units of a part of a block. Returns where the next part starts: with the first sentence that may continue
+/// after this one, or with the first unit of it that may, if it is the only one.
+fn push_part(
+    text: &str,
+    part: ByteSpan,
+    is_last: bool,
+    is_whole: bool,
+    has_capitals: bool,
+    units: &mut Vec<ByteSpan>,
+) -> usize {
+    let is_complete = |span: &ByteSpan| is_last || span.end + LOOKAHEAD_BYTES <= part.end;
+    let mut open: Option<ByteSpan> = None;
+    if is_whole {
+        open = Some(part);
+    } else {
+        let prose = Prose { text: &unwrapped(part.of(text)), has_capitals };
+        prose.split(|start, end| {
+            let sentence = ByteSpan { start: part.start + start, end: part.start + end };
+            if open.is_none() && is_complete(&sentence) {
+                push_units(text, sentence, units);
+            } else {
+                open.get_or_insert(sentence);
+            }
+        });
+    }
+    let Some(open) = open else { return part.end };
+    if open.start > part.start {
+        return open.start;
+    }
+    let first = units.len();
+    push_units(text, open, units);
+    let complete = first + units[first..].partition_point(is_complete);
+    let next = units.get(complete).map_or(open.end, |unit| unit.start);
+    units.truncate(complete);
+    next
 }
 
 /// Replaces line ends, which are all soft inside a block, with spaces. Offsets stay the same.

@@ -5,6 +5,8 @@ use std::ops::Range;
 use super::blocks::blocks;
 use super::groups::{Element, has_blank_line, joins_group, span};
 use super::sentences::for_each_block;
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Links in a row that are a menu.
@@ -32,6 +34,8 @@ pub struct Units {
     pub headings: Vec<Range<usize>>,
     /// The level of each heading, from 1; 0 where it is not known.
     pub heading_levels: Vec<u8>,
+    /// For each heading the one whose section it is in; `None` also where the level is not known.
+    pub(crate) outer_headings: Vec<Option<usize>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,15 +55,18 @@ impl Units {
 
     /// The sentences of a text. `layout` has its blocks; `None` finds them by lines. No sentence ends inside one of
     /// `links`.
-    pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan]) -> Self {
-        let from_lines = layout.is_none().then(|| blocks(text));
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan], check: &Check) -> Result<Self> {
+        let from_lines = if layout.is_none() { Some(blocks(text, check)?) } else { None };
         let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut elements: Vec<Element> = Vec::new();
         let mut heading_levels: Vec<u8> = Vec::new();
         let all_links = links;
         let mut links = links.iter().peekable();
-        for_each_block(text, layout, |block, sentences| {
+        for_each_block(text, layout, check, |block, sentences| {
             let first = spans.len();
             for sentence in sentences.iter() {
                 let here = spans.len();
@@ -80,15 +87,15 @@ impl Units {
             if is_header && let Some(table) = elements.last_mut() {
                 table.header_end = spans.len();
             }
-        });
-        let joins_group = joins_group(text, &spans, &elements);
+        })?;
+        let joins_group = joins_group(text, &spans, &elements, check)?;
         let mut joins_paragraph = joins_group.clone();
         for (joins, pair) in joins_paragraph.iter_mut().skip(1).zip(spans.windows(2)) {
             *joins |= !has_blank_line(&text[pair[0].end..pair[1].start]);
         }
         let rules = elements.iter().filter(|element| element.kind == BlockKind::Rule);
         let mut boilerplate: Vec<usize> = rules.flat_map(|element| element.units.clone()).collect();
-        boilerplate.extend(contents_entries(text, &spans, &elements, all_links));
+        boilerplate.extend(contents_entries(text, &spans, &elements, all_links, check)?);
         let tables = elements.iter().filter(|element| element.header_end > element.units.start);
         let tables: Vec<NamedTable> = tables
             .map(|table| NamedTable {
@@ -103,9 +110,10 @@ impl Units {
         boilerplate.sort_unstable();
         boilerplate.dedup();
         let headings = elements.iter().filter(|element| element.kind == BlockKind::Heading);
-        let headings = headings.map(|heading| heading.units.clone()).collect();
+        let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
+        let outer_headings = outer_headings(&headings, &heading_levels);
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
-        Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels }
+        Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings })
     }
 
     /// For each unit the heading of its section; empty before the first one, and for the units of headings.
@@ -130,13 +138,14 @@ impl Units {
     pub fn breadcrumbs(&self, run: &Range<usize>) -> Vec<ByteSpan> {
         let before = self.headings.partition_point(|heading| heading.end <= run.start);
         let own = self.headings.get(before).filter(|heading| heading.contains(&run.start));
-        let mut level = own.map_or(u8::MAX, |_| self.heading_levels[before]);
+        let mut next = match own {
+            Some(_) => self.outer_headings[before],
+            None => (0..before).rev().find(|heading| !self.headings[*heading].is_empty()),
+        };
         let mut found: Vec<ByteSpan> = self.header(run).into_iter().collect();
-        for (heading, next) in self.headings[..before].iter().zip(&self.heading_levels).rev() {
-            if *next < level && (*next > 0 || level == u8::MAX) && !heading.is_empty() {
-                found.push(self.span(heading));
-                level = *next;
-            }
+        while let Some(heading) = next {
+            found.push(self.span(&self.headings[heading]));
+            next = self.outer_headings[heading];
         }
         found.reverse();
         found
@@ -146,6 +155,21 @@ impl Units {
     pub fn span(&self, run: &Range<usize>) -> ByteSpan {
         span(&self.spans, run)
     }
+}
+
+/// For each heading the nearest one before it of a lower level.
+fn outer_headings(headings: &[Range<usize>], levels: &[u8]) -> Vec<Option<usize>> {
+    let mut open: Vec<usize> = Vec::new();
+    let outer = |(heading, units): (usize, &Range<usize>)| {
+        if levels[heading] == 0 || units.is_empty() {
+            return None;
+        }
+        while open.pop_if(|last| levels[*last] >= levels[heading]).is_some() {}
+        let outer = open.last().copied();
+        open.push(heading);
+        outer
+    };
+    headings.iter().enumerate().map(outer).collect()
 }
 
 fn runs(joins: &[bool]) -> Vec<Range<usize>> {
@@ -161,7 +185,13 @@ fn runs(joins: &[bool]) -> Vec<Range<usize>> {
 
 /// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are
 /// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
-fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links: &[ByteSpan]) -> Vec<usize> {
+fn contents_entries(
+    text: &str,
+    spans: &[ByteSpan],
+    elements: &[Element],
+    links: &[ByteSpan],
+    check: &Check,
+) -> Result<Vec<usize>> {
     let is_link = |unit: usize| {
         let (span, unit) = (spans[unit], spans[unit].of(text));
         let label = unit.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace() || "-*+.".contains(c));
@@ -170,16 +200,22 @@ fn contents_entries(text: &str, spans: &[ByteSpan], elements: &[Element], links:
         let is_whole = links.get(link).is_some_and(|link| link.start <= start && !label.is_empty());
         is_whole && (!label.starts_with('[') || !label.contains("](") || label.contains("](#"))
     };
-    let mut entries: Vec<usize> = (0..spans.len()).filter(|unit| has_leader_dots(spans[*unit].of(text))).collect();
+    let mut entries: Vec<usize> = Vec::new();
+    let mut checkpoints = Checkpoints::new(check);
+    for (unit, span) in spans.iter().enumerate() {
+        checkpoints.reach(span.start)?;
+        entries.extend(has_leader_dots(span.of(text)).then_some(unit));
+    }
     let is_entry = |element: &Element| {
         matches!(element.kind, BlockKind::Item | BlockKind::Prose) && element.units.clone().all(is_link)
     };
     for run in elements.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
+        check()?;
         if run.len() >= MIN_MENU && is_entry(&run[0]) {
             entries.extend(run.iter().flat_map(|element| element.units.clone()));
         }
     }
-    entries
+    Ok(entries)
 }
 
 /// Whether this is a line of a table of contents: `2.1. Install ........ 7`.
@@ -192,13 +228,14 @@ fn has_leader_dots(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::call::unstopped;
     use crate::text::page::marked_level;
     use proptest::prelude::*;
 
     #[test]
     fn units_have_the_heading_of_their_section() {
         let text = "Intro.\n\n# One\n\nFirst. Second.\n\n# Two\n\n## Three\n\nThird.";
-        let units = Units::sentences(text, None, &[]);
+        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
         let headings = units.section_headings();
         let of = |heading: &Range<usize>| if heading.is_empty() { "" } else { units.span(heading).of(text) };
         let pairs: Vec<(&str, &str)> =
@@ -218,7 +255,7 @@ mod tests {
     #[test]
     fn headings_have_the_level_of_their_marks() {
         let text = "# One\n\nText.\n\n> ### Quoted\n\nTwo\n===\n\nThree\n---\n\nText.";
-        assert_eq!(Units::sentences(text, None, &[]).heading_levels, [1, 3, 1, 2]);
+        assert_eq!(Units::sentences(text, None, &[], &unstopped).unwrap().heading_levels, [1, 3, 1, 2]);
         for (heading, level) in [("2.1. Terms", 0), ("-k", 0), ("Usage\n~~~~~", 0), ("####### seven", 0)] {
             assert_eq!(marked_level(heading), level, "{heading}");
         }
@@ -228,7 +265,7 @@ mod tests {
     fn breadcrumbs_are_nested_by_level() {
         let text = "# One\n\n## Two\n\nFirst.\n\n### Three\n\nSecond.\n\n## Four\n\nThird.\n\n\
                     | a | b |\n|---|---|\n| c | d |\n\n# Five\n\nLast.";
-        let units = Units::sentences(text, None, &[]);
+        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
         let breadcrumbs = |start: &str| -> Vec<&str> {
             let unit = units.spans.iter().position(|span| span.of(text).starts_with(start)).unwrap();
             units.breadcrumbs(&(unit..unit + 1)).iter().map(|span| span.of(text)).collect()
@@ -242,7 +279,7 @@ mod tests {
         assert_eq!(breadcrumbs("Last"), ["# Five"]);
         assert!(breadcrumbs("# One").is_empty());
         let manual = "EXIT STATUS\n    Zero if it works.\n\nFILES\n    None is read.\n";
-        let units = Units::sentences(manual, None, &[]);
+        let units = Units::sentences(manual, None, &[], &unstopped).unwrap();
         let named = units.headings.iter().map(|heading| units.span(heading).of(manual));
         assert_eq!(named.collect::<Vec<_>>(), ["EXIT STATUS", "FILES"]);
         let last = units.spans.len() - 1;
@@ -253,7 +290,7 @@ mod tests {
     #[test]
     fn entries_of_contents_are_boilerplate() {
         let boilerplate = |text: &str, links: &[ByteSpan]| -> Vec<String> {
-            let units = Units::sentences(text, None, links);
+            let units = Units::sentences(text, None, links, &unstopped).unwrap();
             units.boilerplate.iter().map(|unit| units.spans[*unit].of(text).to_owned()).collect()
         };
         let text = "1. Install ........ 7\n2. Use . . . . . . 12\n\nThe rest is history ... 1999 was a year.";
@@ -273,7 +310,7 @@ mod tests {
     #[test]
     fn rules_and_page_numbers_are_boilerplate() {
         let text = "One.\n\n---\n\nTwo goes on\n\nPage 3 of 10\n\nand ends.";
-        let units = Units::sentences(text, None, &[]);
+        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
         let boilerplate: Vec<&str> = units.boilerplate.iter().map(|unit| units.spans[*unit].of(text)).collect();
         assert_eq!(boilerplate, ["---", "Page 3 of 10"]);
     }
@@ -281,7 +318,7 @@ mod tests {
     #[test]
     fn blank_lines_separate_paragraphs() {
         let text = "# One\n\nFirst. Second.\nThird\n\n- a\n- b\n \nLast.";
-        let units = Units::sentences(text, None, &[]);
+        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
         let paragraphs: Vec<&str> = units.paragraphs.iter().map(|run| units.span(run).of(text)).collect();
         assert_eq!(paragraphs, ["# One\n\nFirst. Second.\nThird", "- a\n- b", "Last."]);
     }
@@ -290,7 +327,7 @@ mod tests {
     fn no_sentence_ends_inside_a_link() {
         let text = "See One. Two. Three here. Four.";
         let links = [ByteSpan { start: 4, end: 19 }];
-        let units = Units::sentences(text, None, &links);
+        let units = Units::sentences(text, None, &links, &unstopped).unwrap();
         let sentences: Vec<&str> = units.spans.iter().map(|unit| unit.of(text)).collect();
         assert_eq!(sentences, ["See One. Two. Three here.", "Four."]);
     }
@@ -298,7 +335,7 @@ mod tests {
     proptest! {
         #[test]
         fn groups_and_paragraphs_cover_every_unit_once(text in "(\\PC{0,12}|# |\n|- |\\| a |```|\\. ){0,60}") {
-            let units = Units::sentences(&text, None, &[]);
+            let units = Units::sentences(&text, None, &[], &unstopped).unwrap();
             for runs in [&units.groups, &units.paragraphs] {
                 let covered: Vec<usize> = runs.iter().cloned().flatten().collect();
                 prop_assert_eq!(covered, (0..units.spans.len()).collect::<Vec<_>>());

@@ -17,6 +17,12 @@ pub struct Windows {
     step_size: usize,
 }
 
+/// Units of all windows of a page together that are always allowed: 16 million.
+const FREE_UNITS: usize = 1 << 24;
+
+/// How often the windows of a longer page may repeat its text.
+const MAX_REPEATS: usize = 1000;
+
 impl Windows {
     /// Checks both options.
     ///
@@ -48,6 +54,31 @@ impl Windows {
 
     pub const fn step_size(self) -> usize {
         self.step_size
+    }
+
+    /// Checks the length of all windows over this number of units together: every stage reads them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] above [`FREE_UNITS`] plus [`MAX_REPEATS`] for each unit.
+    pub fn check_total(self, units: usize) -> Result<()> {
+        let length = self.highlight_length.min(units);
+        let count = |step: usize| (units - length).div_ceil(step) + 1;
+        let (windows, most) = (count(self.step_size), FREE_UNITS.saturating_add(units.saturating_mul(MAX_REPEATS)));
+        if windows.saturating_mul(length) <= most {
+            return Ok(());
+        }
+        let steps = (most / length).saturating_sub(1).max(1);
+        let step = (units - length).div_ceil(steps);
+        Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "highlight_length {length} with step_size {} cuts a page of {units} units into {windows} windows, which repeat \
+                 its text {} times; pass a step_size of at least {step}, or a smaller highlight_length",
+                self.step_size,
+                windows.saturating_mul(length) / units,
+            ),
+        ))
     }
 
     /// The windows over this number of units, as ranges of their indexes.
@@ -100,6 +131,23 @@ mod tests {
             let error = Windows::new(length, step, false).expect_err("out of range");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(named.iter().all(|name| error.message().contains(name)), "{error}");
+        }
+    }
+
+    #[test]
+    fn windows_that_repeat_their_page_too_often_name_a_step_size_that_works() {
+        let windows = |length, step| Windows::new(length, step, false).unwrap();
+        for (length, step, units) in [(3, 1, 1 << 30), (1000, 1, 1 << 30), (4000, 1, 5000), (i64::MAX, 1, 1 << 30)] {
+            windows(length, step).check_total(units).unwrap();
+        }
+        for (length, step, units) in [(10_000, 1, 20_000), (500_000, 1, 1_000_000), (500_000, 200, 1_000_000)] {
+            let error = windows(length, step).check_total(units).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let advised = error.message().split("at least ").nth(1).unwrap().split(',').next().unwrap();
+            let advised: i64 = advised.parse().unwrap();
+            assert!(error.message().contains(&format!("highlight_length {length} with step_size {step}")), "{error}");
+            windows(length, advised).check_total(units).unwrap();
+            assert!(windows(length, advised - 1).check_total(units).is_err(), "{error}");
         }
     }
 

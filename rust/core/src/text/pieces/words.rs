@@ -10,7 +10,9 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::graphemes::Clusters;
 use super::marks::is_opening;
-use crate::text::page::ByteSpan;
+use crate::error::Result;
+use crate::runtime::call::{Check, unstopped};
+use crate::text::page::{ByteSpan, boundary_from};
 
 pub(super) static WORDS: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
@@ -21,38 +23,72 @@ pub(super) static WORDS: LazyLock<WordSegmenterBorrowed<'static>> =
 /// after white space, belong to the word after it. Symbols between white space are a word. Words are sorted, disjoint,
 /// trimmed and not empty, cover all that is not white space, and end at grapheme clusters.
 pub fn words(text: &str) -> Vec<ByteSpan> {
+    words_checked(text, &unstopped).expect("only the check fails")
+}
+
+/// As [`words`], in a call that may end.
+///
+/// # Errors
+/// Those of `check`.
+pub fn words_checked(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
     let mut all = Vec::new();
     let mut clusters = Clusters::new(text);
     let mut run = WordRun::default();
-    let mut start = 0;
-    for (end, kind) in WORDS.segment_str(text).iter_with_word_type().skip(1) {
-        if !clusters.may_cut(end) {
-            run.has_word |= kind.is_word_like();
-            continue;
-        }
-        let segment = &text[start..end];
-        let trimmed = segment.trim_start();
-        if trimmed.len() < segment.len() {
-            run.push_to(&mut all, text, start);
-            run = WordRun { start: end - trimmed.len(), ..WordRun::default() };
-        }
-        if kind.is_word_like() {
-            if run.has_word && trimmed.len() == segment.len() {
-                let cut = run.opening.unwrap_or(start);
-                run.push_to(&mut all, text, cut);
-                run.start = cut;
+    let (mut start, mut part_start) = (0, 0);
+    while part_start < text.len() {
+        check()?;
+        let part_end = part_end(text, part_start);
+        for (end, kind) in WORDS.segment_str(&text[part_start..part_end]).iter_with_word_type().skip(1) {
+            let end = part_start + end;
+            if !clusters.may_cut(end) {
+                run.has_word |= kind.is_word_like();
+                continue;
             }
-            run.has_word = true;
-            run.opening = None;
-        } else if !trimmed.is_empty() && trimmed.chars().all(is_opening) {
-            run.opening = run.opening.or(Some(end - trimmed.len()));
-        } else {
-            run.opening = None;
+            let segment = &text[start..end];
+            let trimmed = segment.trim_start();
+            if trimmed.len() < segment.len() {
+                run.push_to(&mut all, text, start);
+                run = WordRun { start: end - trimmed.len(), ..WordRun::default() };
+            }
+            if kind.is_word_like() {
+                if run.has_word && trimmed.len() == segment.len() {
+                    let cut = run.opening.unwrap_or(start);
+                    run.push_to(&mut all, text, cut);
+                    run.start = cut;
+                }
+                run.has_word = true;
+                run.opening = None;
+            } else if !trimmed.is_empty() && trimmed.chars().all(is_opening) {
+                run.opening = run.opening.or(Some(end - trimmed.len()));
+            } else {
+                run.opening = None;
+            }
+            start = end;
         }
-        start = end;
+        part_start = part_end;
     }
     run.push_to(&mut all, text, text.len());
-    all
+    Ok(all)
+}
+
+/// Bytes that are segmented together, if there is a place to cut within as many more.
+const PART_BYTES: usize = 64 * 1024;
+
+/// The end of a part: after white space or a mark, before a letter or digit, where no word depends on the other side.
+fn part_end(text: &str, start: usize) -> usize {
+    let (from, to) = (start.saturating_add(PART_BYTES), start.saturating_add(2 * PART_BYTES));
+    if to >= text.len() {
+        return text.len();
+    }
+    let (from, to) = (boundary_from(text, from), boundary_from(text, to));
+    let mut before = 'a';
+    for (at, c) in text[from..to].char_indices() {
+        if c.is_alphanumeric() && (before.is_whitespace() || matches!(before, '。' | '、' | '！' | '？')) {
+            return from + at;
+        }
+        before = c;
+    }
+    to
 }
 
 /// A word so far, with its punctuation.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use pullquote_core::encoder::cosine::cosines;
 use pullquote_core::engine::Work;
 use pullquote_core::ranking::terms::{PageTerms, guess_language, query_terms};
+use pullquote_core::runtime::call::Check;
 use pullquote_core::text::pieces::{Unit, Windows, parse_pieces};
 use pullquote_core::tokens::Role;
 
@@ -39,7 +40,7 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
     let (mut passages, mut counts) = (Vec::new(), Vec::new());
     for (_, stored) in &documents {
         call.check()?;
-        let of_page = best_passages(&stored.text, query)?;
+        let of_page = best_passages(&stored.text, query, &|| call.check())?;
         counts.push(of_page.len());
         passages.extend(of_page);
     }
@@ -59,10 +60,10 @@ pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> R
 }
 
 /// The passages of a text with the most of a query's words.
-fn best_passages<'text>(text: &'text str, query: &str) -> Result<Vec<&'text str>, Failure> {
-    let sentences = parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false)?)?;
+fn best_passages<'text>(text: &'text str, query: &str, check: &Check) -> Result<Vec<&'text str>, Failure> {
+    let sentences = parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false)?, check)?;
     let language = guess_language(text);
-    let (terms, request) = (PageTerms::new(text, &sentences, language), query_terms(query, language));
+    let (terms, request) = (PageTerms::new_checked(text, &sentences, language, check)?, query_terms(query, language));
     let last = sentences.len().saturating_sub(SENTENCES);
     let windows: Vec<Range<usize>> = (0..=last)
         .map(|start| start..(start + SENTENCES).min(sentences.len()))
@@ -83,17 +84,19 @@ fn best_passages<'text>(text: &'text str, query: &str) -> Result<Vec<&'text str>
 
 #[cfg(test)]
 mod tests {
+    use pullquote_core::runtime::call::unstopped;
+
     use super::*;
 
     #[test]
     fn best_passages_have_the_words_of_the_query_and_do_not_overlap() {
         let filler = "The boats lay still. ".repeat(20);
         let text = format!("{filler}Bread is baked from flour. {filler}Flour is milled. {filler}");
-        let passages = best_passages(&text, "How is flour made into bread?").unwrap();
+        let passages = best_passages(&text, "How is flour made into bread?", &unstopped).unwrap();
         assert_eq!(passages.len(), PASSAGES);
         assert!(passages[0].contains("Bread is baked from flour."), "{passages:?}");
         assert!(passages[1].contains("Flour is milled."), "{passages:?}");
-        assert_eq!(best_passages("One sentence.", "two").unwrap(), ["One sentence."]);
-        assert!(best_passages(" ", "two").unwrap().is_empty());
+        assert_eq!(best_passages("One sentence.", "two", &unstopped).unwrap(), ["One sentence."]);
+        assert!(best_passages(" ", "two", &unstopped).unwrap().is_empty());
     }
 }

@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::runtime::call::unstopped;
 use crate::text::formats::tests::assert_lawful;
 
 /// Parses a source and asserts every property.
 pub(super) fn lawful(source: &str) -> Reading {
-    let reading = read(source);
+    let reading = read(source, &unstopped).unwrap();
     let Reading { text, blocks, links, map, .. } = &reading;
     assert_lawful(text, blocks, links);
     let mut last = ByteSpan { start: 0, end: 0 };
@@ -112,7 +113,7 @@ proptest! {
 proptest! {
     #[test]
     fn any_text_is_read(source in "\\PC{0,200}|[<>/&;a-c #=\"'!\\-\\[\\]\0\r\n]{0,200}") {
-        let reading = read(&source);
+        let reading = read(&source, &unstopped).unwrap();
         assert_lawful(&reading.text, &reading.blocks, &reading.links);
     }
 

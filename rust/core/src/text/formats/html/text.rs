@@ -6,16 +6,23 @@
 use super::Reading;
 use super::elements::ElementRole;
 use super::tree::{Event, Events};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::formats::map::SourceMap;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Bytes of the longest link that is never split; longer ones are linked prose.
 const LONGEST_LINK: usize = 200;
 
+/// An event counts as this many bytes of text between two checks.
+const BYTES_PER_EVENT: usize = 16;
+
 /// Writes the visible text of a source.
-pub(super) fn write(source: &str, events: &Events) -> Reading {
+pub(super) fn write(source: &str, events: &Events, check: &Check) -> Result<Reading> {
     let mut writer = Writer { source, frames: vec![Frame::ROOT], ..Writer::default() };
-    for &event in &events.list {
+    let (mut by_event, mut by_text) = (Checkpoints::new(check), Checkpoints::new(check));
+    for (index, &event) in events.list.iter().enumerate() {
+        by_event.reach(index * BYTES_PER_EVENT)?;
         match event {
             Event::Open(role) => {
                 writer.top_mut().has_data |= role == ElementRole::Cell;
@@ -24,7 +31,7 @@ pub(super) fn write(source: &str, events: &Events) -> Reading {
             Event::OpenHeaderCell => writer.open(ElementRole::Cell, false),
             Event::OpenTable { layout } => writer.open(ElementRole::Table, layout),
             Event::Close => writer.close(),
-            Event::Text(span) => writer.verbatim(span),
+            Event::Text(span) => writer.verbatim(span, &mut by_text)?,
             Event::Decoded { source, text } => writer.decoded(source, text.of(&events.decoded)),
             Event::LineBreak(span) => writer.line_break(span),
             Event::Boundary => writer.boundary(writer.top().between),
@@ -32,7 +39,7 @@ pub(super) fn write(source: &str, events: &Events) -> Reading {
     }
     writer.end_block();
     let title = events.title.as_deref().map(collapsed).filter(|title| !title.is_empty()).or(writer.title);
-    Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map }
+    Ok(Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map })
 }
 
 /// Replaces white space with single spaces.
@@ -268,10 +275,11 @@ impl Writer<'_> {
     }
 
     /// Writes text that is identical in the source.
-    fn verbatim(&mut self, span: ByteSpan) {
+    fn verbatim(&mut self, span: ByteSpan, checkpoints: &mut Checkpoints) -> Result<()> {
         let is_code = self.top().kind == BlockKind::Code;
         let mut start = span.start;
         while start < span.end {
+            checkpoints.reach(start)?;
             let rest = &self.source[start..span.end];
             let word = rest.find(is_white).unwrap_or(rest.len());
             if word > 0 {
@@ -293,6 +301,7 @@ impl Writer<'_> {
                 self.white(ByteSpan { start: source.start, end: source.start + 1 });
             }
         }
+        Ok(())
     }
 
     /// Writes text that differs from its source: one character, or the two of one reference.

@@ -3,15 +3,16 @@
 //! The tokenizer reports decoded bytes and how far it has read. Comparing them with the source shows which text is
 //! identical there and which is a character reference.
 
-use std::convert::Infallible;
-
 use html5gum::{Emitter, Error, State, Tokenizer};
 
 use super::tree::{Events, StartTag, Tree};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::ByteSpan;
 
 /// Runs the tokenizer and the tree over a source.
-pub(super) fn read(source: &str) -> Events {
+pub(super) fn read(source: &str, check: &Check) -> Result<Events> {
+    let mut checkpoints = Checkpoints::new(check);
     let mut tree = Tree::default();
     // The text does not include a byte order mark.
     let start = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
@@ -19,21 +20,30 @@ pub(super) fn read(source: &str) -> Events {
         source,
         tree: &mut tree,
         position: start,
+        reported: start,
         text_start: start,
         markup_start: start,
         run: ByteSpan { start, end: start },
         tag: Tag::default(),
         last_start: Vec::new(),
     };
-    let Ok(()) = Tokenizer::new_with_emitter(&source[start..], tokens).finish();
-    tree.into_events()
+    for position in Tokenizer::new_with_emitter(&source[start..], tokens) {
+        let Ok(position) = position;
+        checkpoints.reach(position)?;
+    }
+    Ok(tree.into_events())
 }
+
+/// Bytes after which the tokenizer pauses, so that the call may end.
+const PAUSE_BYTES: usize = 4096;
 
 struct TreeEmitter<'source, 'tree> {
     source: &'source str,
     tree: &'tree mut Tree,
     /// The offset the tokenizer has reached.
     position: usize,
+    /// The offset at its last pause.
+    reported: usize,
     /// The start of the next text, unless something unreported comes first.
     text_start: usize,
     /// The start of the current tag or comment.
@@ -146,7 +156,8 @@ impl TreeEmitter<'_, '_> {
 }
 
 impl Emitter for TreeEmitter<'_, '_> {
-    type Token = Infallible;
+    /// The tokenizer's position at a pause.
+    type Token = usize;
 
     fn move_position(&mut self, offset: isize) {
         self.position = self.position.saturating_add_signed(offset);
@@ -257,8 +268,12 @@ impl Emitter for TreeEmitter<'_, '_> {
         self.end_markup();
     }
 
-    fn pop_token(&mut self) -> Option<Infallible> {
-        None
+    fn pop_token(&mut self) -> Option<usize> {
+        let pauses = self.position >= self.reported + PAUSE_BYTES;
+        pauses.then(|| {
+            self.reported = self.position;
+            self.position
+        })
     }
 
     fn should_emit_errors(&mut self) -> bool {

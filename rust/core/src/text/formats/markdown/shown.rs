@@ -2,6 +2,7 @@
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
+use super::nesting::limited;
 use super::{EXTENSIONS, front_matter};
 use crate::text::page::ByteSpan;
 
@@ -21,7 +22,7 @@ pub fn shown(source: &str) -> Vec<ShownRun> {
     let body = front_matter::find(source).map_or(0, |front_matter| front_matter.span.end);
     let mut runs: Vec<ShownRun> = Vec::new();
     let (mut images, mut is_code) = (0_usize, false);
-    for (event, range) in Parser::new_ext(&source[body..], EXTENSIONS).into_offset_iter() {
+    for (event, range) in Parser::new_ext(&limited(&source[body..]), EXTENSIONS).into_offset_iter() {
         let span = ByteSpan { start: body + range.start, end: body + range.end };
         let between = |text: &str| ShownRun {
             text: text.to_owned(),

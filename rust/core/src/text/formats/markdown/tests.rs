@@ -1,9 +1,15 @@
 use super::*;
+use crate::runtime::call::unstopped;
 use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
 use proptest::prelude::*;
 
 fn cut(source: &str) -> Vec<(&str, BlockKind, bool)> {
-    layout(source).blocks.iter().map(|block| (block.span.of(source), block.kind, block.continues)).collect()
+    layout(source, &unstopped)
+        .unwrap()
+        .blocks
+        .iter()
+        .map(|block| (block.span.of(source), block.kind, block.continues))
+        .collect()
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn links_and_inline_code_have_their_spans() {
         ("    `a`\n\n[not a link]", &[]),
     ];
     for (source, expected) in cases {
-        let links: Vec<&str> = layout(source).links.iter().map(|link| link.of(source)).collect();
+        let links: Vec<&str> = layout(source, &unstopped).unwrap().links.iter().map(|link| link.of(source)).collect();
         assert_eq!(links, *expected, "{source:?}");
     }
 }
@@ -115,7 +121,7 @@ fn a_title_comes_from_the_front_matter_or_the_first_heading() {
         ("Text", None),
     ];
     for (source, expected) in cases {
-        assert_eq!(layout(source).title.as_deref(), expected, "{source:?}");
+        assert_eq!(layout(source, &unstopped).unwrap().title.as_deref(), expected, "{source:?}");
     }
 }
 
@@ -135,7 +141,7 @@ proptest! {
 
     #[test]
     fn nothing_is_lost(source in soup()) {
-        let layout = layout(&source);
+        let layout = layout(&source, &unstopped).unwrap();
         crate::text::formats::tests::assert_lawful(&source, &layout.blocks, &layout.links);
     }
 }
@@ -144,6 +150,6 @@ proptest! {
 fn a_link_across_blocks_is_dropped() {
     // Found by `nothing_is_lost`.
     let source = "\u{a0}_\n# \u{3000}<pre>\u{2028}```Word. </div>```\t\n---\n[^1]: \0-->\u{2028}![\u{3000}[^1]a-->\u{feff}  |\u{a0}é";
-    let layout = layout(source);
+    let layout = layout(source, &unstopped).unwrap();
     crate::text::formats::tests::assert_lawful(source, &layout.blocks, &layout.links);
 }
