@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from pullquote._request.options import Options
 from pullquote._request.signatures import Kind, described
+from pullquote.errors import InvalidArgumentError
 
 __all__ = ["add_settings", "call_options", "flag", "of_command", "settings"]
 
@@ -87,6 +88,9 @@ def settings(kind: Kind, options: argparse.Namespace) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for field in of_command(kind, options.command):
         value, variable = getattr(options, field["name"]), os.environ.get(field.get("x-env", ""))
+        if variable is not None and not variable.strip():
+            message = f"the environment variable {field['x-env']} is empty; set it to a key, or unset it"
+            raise InvalidArgumentError(message)
         if variable:
             value = [*(value or []), variable] if field["type"] == "array" else value or variable
         if value is not None:

@@ -167,9 +167,9 @@ impl Fetcher {
     }
 }
 
-/// Decodes bytes of an undeclared encoding, as browsers do.
-pub(crate) fn decode_text(bytes: &[u8]) -> String {
-    charset::decode(bytes, None, false)
+/// Decodes bytes of an undeclared encoding, as browsers do, with a warning if they are not UTF-8.
+pub(crate) fn decode_text(bytes: &[u8]) -> (String, Option<String>) {
+    charset::decode_undeclared(bytes)
 }
 
 impl Fetched {

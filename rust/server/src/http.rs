@@ -12,6 +12,7 @@ pub(crate) mod host_check;
 pub(crate) mod input;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod message_head;
 pub(crate) mod metrics;
 pub(crate) mod middleware;
 pub(crate) mod negotiation;

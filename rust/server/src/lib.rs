@@ -118,7 +118,7 @@ impl Server {
     /// [`ErrorKind::Internal`] if the runtime cannot use the listener.
     pub fn run(self) -> Result<Ended> {
         let Self { app, connections, keys, stop, bound, mut signals, runtime, .. } = self;
-        let address = bound.address.clone();
+        let (address, has_keys) = (bound.address.clone(), keys.are_required());
         let ended = runtime.block_on(async {
             let (listener, _file) =
                 bound.listen().map_err(|error| Error::new(ErrorKind::Internal, format!("no listener: {error}")))?;
@@ -129,6 +129,10 @@ impl Server {
                 tracing::info!(name = device.name, depth, batch_tokens, padded_rows, "device");
             }
             tracing::info!(%address, "serving");
+            let is_remote = matches!(&address, Address::Tcp(address) if !address.ip().to_canonical().is_loopback());
+            if is_remote && !has_keys {
+                tracing::warn!(%address, "other machines reach this server without a key; --api-key requires one");
+            }
             notify(NotifyState::Ready);
             signals.next().await;
             notify(NotifyState::Stopping);

@@ -65,6 +65,8 @@ pub(crate) mod tests {
             (json!({"max_concurrent": 0}), &["max_concurrent", "0"][..]),
             (json!({"max_header_bytes": 100}), &["max_header_bytes", "8192", "100"]),
             (json!({"max_queue_bytes": 5}), &["max_queue_bytes", "max_body_bytes"]),
+            (json!({"api_key": ["a", " "]}), &["api_key", "empty"]),
+            (json!({"upstream_key": ""}), &["upstream_key", "empty"]),
             (json!({"max_key_requests": 5}), &["max_key_requests", "api_key"]),
             (json!({"header_timeout": 0}), &["header_timeout", "0 seconds"]),
             (json!({"uds_mode": "rw"}), &["uds_mode", "660", "rw"]),

@@ -228,7 +228,7 @@ pub struct Footer<'page> {
     pub offsets: OffsetUnit,
     pub usage: HighlightsUsage,
     pub timings: Timings,
-    /// Options that probably do not have the intended effect.
+    /// Options that probably do not have the intended effect, and files whose encoding is a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Vec<String>>,
     /// With `return_vectors`: the vector of each query.

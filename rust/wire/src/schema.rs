@@ -39,7 +39,8 @@ pub trait Settings: JsonSchema + Serialize + Default {
         fields.collect()
     }
 
-    /// Checks each number against the range in its schema; else the message says what would work.
+    /// Checks each number against the range in its schema, and that no secret is empty; else the message says what would
+    /// work. An empty secret is a variable that was not set: with it, a server would be open to everyone.
     ///
     /// # Errors
     /// The first field that is out of its range.
@@ -47,6 +48,10 @@ pub trait Settings: JsonSchema + Serialize + Default {
         let values = serde_json::to_value(self).unwrap_or_default();
         for field in Self::fields() {
             let name = field["name"].as_str().unwrap_or_default();
+            let is_secret = field.get("format").is_some_and(|format| format == "password");
+            if is_secret && has_empty_text(&values[name]) {
+                return Err(format!("{name} is empty; it needs at least one character, or leave it out"));
+            }
             let Some(value) = values[name].as_f64() else { continue };
             let limit = |keyword: &str| field.get(keyword).and_then(Value::as_f64);
             let wrong = match (limit("minimum"), limit("exclusiveMinimum"), limit("maximum")) {
@@ -58,6 +63,14 @@ pub trait Settings: JsonSchema + Serialize + Default {
             return Err(format!("{name} must be {wrong}, not {value}"));
         }
         Ok(())
+    }
+}
+
+fn has_empty_text(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(values) => values.iter().any(has_empty_text),
+        _ => false,
     }
 }
 

@@ -65,7 +65,8 @@ crate::settings! {
         /// queue and run, are read at the same time; above that, the slowest get 408.
         #[schemars(range(min = 1))]
         max_connections: usize = 2048,
-        /// Bytes of a request's headers.
+        /// Bytes of a request's headers, of which there may be 4,000; more get 431. Over HTTP/2, each header counts 32 bytes
+        /// more.
         // hyper reads 8192 at once.
         #[schemars(range(min = 8192))]
         max_header_bytes: usize = 32 * 1024,
@@ -164,7 +165,7 @@ crate::settings! {
         /// File with a key in each line, read again when it changes.
         #[schemars(extend("x-metavar" = "PATH"))]
         api_keys_file: Option<PathBuf> = None,
-        /// Require a key for /, /live, /health, /metrics, /docs and /openapi.json too.
+        /// Require a key for /, /docs, /openapi.json, /live, /health, /v1/health, /ping and /metrics too.
         protect_all: bool = false,
         /// Origin whose pages may call this server, or *; repeatable.
         #[schemars(extend("x-metavar" = "ORIGIN"))]

@@ -6,7 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.server_process import ServerProcess, letter_server, wait_for
+from pullquote import errors
+from support.messages import raises
+from support.server_process import ServerProcess, StartError, letter_server, wait_for
 
 ASKED = {"query": "bread", "documents": ["Bread is baked."]}
 
@@ -65,6 +67,34 @@ def test_protect_all_covers_health_and_metrics(guarded: ServerProcess) -> None:
         for path in ("/live", "/health", "/metrics", "/docs"):
             assert server.client.get(path).status_code == 401
             assert server.client.get(path, headers={"x-api-key": "k"}).status_code != 401
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+@pytest.mark.parametrize("name", ["PULLQUOTE_API_KEY", "PULLQUOTE_UPSTREAM_KEY"])
+def test_empty_secret_of_environment_stops_start(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with raises(StartError, name, "empty") as caught, letter_server():
+        pass
+    assert caught.value.exit_code == errors.InvalidArgumentError.exit_code
+
+
+@pytest.mark.parametrize("options", [["--api-key", ""], ["--api-key", "k", "--api-key", " "], ["--upstream-key", ""]])
+def test_empty_secret_stops_start(options: list[str]) -> None:
+    with raises(StartError, "key", "empty") as caught, letter_server(*options):
+        pass
+    assert caught.value.exit_code == errors.InvalidArgumentError.exit_code
+
+
+def test_log_warns_of_access_without_key() -> None:
+    public = ["--host", "0.0.0.0"]  # noqa: S104 - what is tested
+    for options, is_warned in ((public, True), ([*public, "--api-key", "k"], False), ([], False)):
+        with letter_server(*options) as server:
+            wait_for(lambda server=server: "serving" in server.log)
+            server.client.get(
+                f"http://127.0.0.1:{server.url.rsplit(':', 1)[1]}/live", headers={"x-request-id": "later"}
+            )
+            wait_for(lambda server=server: "later" in server.log)
+            assert ("without a key" in server.log) == is_warned
 
 
 def test_api_keys_file_is_reloaded(guarded: ServerProcess, keys_file: Path) -> None:

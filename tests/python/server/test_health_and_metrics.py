@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import httpx
+import prometheus_client.parser
 import pytest
 
 from pullquote._models.choice import embedded_model
@@ -72,6 +73,30 @@ def test_metrics_count_requests_failures_and_windows(server: ServerProcess) -> N
     resident = metric(server, "pullquote_resident_memory_bytes")
     assert abs(resident - resident_bytes(server.process.pid)) < 50_000_000
     assert metric(server, "pullquote_cache_bytes") > 0
+
+
+def test_metrics_for_text_plain_are_prometheus_text(server: ServerProcess) -> None:
+    server.client.get("/live")
+    answer = server.client.get("/metrics", headers={"accept": "text/plain"})
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = {family.name: family for family in prometheus_client.parser.text_string_to_metric_families(answer.text)}
+    requests = families["pullquote_requests"]
+    assert requests.type == "counter"
+    assert any(sample.labels["route"] == "/live" and sample.value >= 1 for sample in requests.samples)
+    assert {family.type for family in families.values()} == {"counter", "gauge", "histogram"}
+    assert "# UNIT" not in answer.text
+    assert "# EOF" not in answer.text
+    for accept in ("*/*", "application/openmetrics-text; version=1.0.0, text/plain; version=0.0.4; q=0.5"):
+        answer = server.client.get("/metrics", headers={"accept": accept})
+        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+        assert answer.text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("path", ["/live", "/health", "/openapi.json", "/nowhere", "/v1/models", "/documents/none"])
+def test_answers_are_nosniff(server: ServerProcess, path: str) -> None:
+    answer = server.client.get(path)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
 
 
 COUNTED = [

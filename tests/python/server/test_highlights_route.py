@@ -292,3 +292,23 @@ def test_form_takes_texts_without_libraries_for_documents(server: ServerProcess)
         assert names_all(answer.text, "pullquote[documents]")
     else:
         assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "warning"),
+    [
+        ("Le café est fermé.".encode("cp1252"), "Le café est fermé.", "windows-1252"),
+        (b"The moon \xff\xfe\x80 is far.", "The moon \ufffd\ufffd\ufffd is far.", "U+FFFD"),
+        ("Čeština a čas".encode()[:-1] + b"\xc4", "Čeština a ča\ufffd", "U+FFFD"),
+        ("Le café est fermé.".encode(), "Le café est fermé.", None),
+    ],
+)
+def test_encoding_of_uploaded_text_is_guessed_where_it_makes_words(
+    server: ServerProcess, content: bytes, text: str, warning: str | None
+) -> None:
+    asked = json.dumps({"query": "moon", "return_texts": True})
+    answer = server.client.post("/highlights", data={"request": asked}, files={"file": ("a.txt", content)}).json()
+    assert answer["results"][0]["text"] == text
+    warnings = answer.get("warnings", [])
+    assert len(warnings) == (warning is not None)
+    assert warning is None or names_all(warnings[0], "file[0]", warning)

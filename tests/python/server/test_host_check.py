@@ -32,10 +32,24 @@ def test_other_host_is_421_on_every_route(server: ServerProcess, host: str) -> N
     assert ask(server, "localhost") == 200
 
 
-def test_missing_host_header_is_allowed(server: ServerProcess) -> None:
-    with server.connect() as connection:
-        connection.sendall(b"GET /live HTTP/1.0\r\n\r\n")
-        assert read_until_closed(connection).startswith(b"HTTP/1.0 200")
+def test_missing_and_second_host_header_is_400(server: ServerProcess) -> None:
+    """RFC 9112, 3.2. HTTP/1.0 has no host."""
+    for version, hosts, status in (
+        ("1.0", [], 200),
+        ("1.1", [], 400),
+        ("1.1", ["localhost", "localhost"], 400),
+        ("1.1", ["local host"], 400),
+        ("1.1", ["localhost"], 200),
+    ):
+        lines = [f"GET /live HTTP/{version}", *(f"host: {host}" for host in hosts), "connection: close"]
+        with server.connect() as connection:
+            connection.sendall("\r\n".join([*lines, "", ""]).encode())
+            answer = read_until_closed(connection)
+        assert answer.startswith(f"HTTP/{version} {status}".encode()), (hosts, answer)
+        assert (b'"kind":"malformed_head"' in answer) == (status == 400)
+
+
+def test_host_of_absolute_address_is_checked(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.sendall(b"GET http://evil.example/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         assert read_until_closed(connection).startswith(b"HTTP/1.1 421")

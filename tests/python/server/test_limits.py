@@ -122,6 +122,26 @@ def test_max_header_bytes_is_431(narrow: ServerProcess, flight: RequestInFlight)
     flight.during(act)
 
 
+def test_max_header_bytes_limits_headers_and_not_their_count(narrow: ServerProcess) -> None:
+    assert narrow.client.get("/live", headers=[("x", "y")] * 1000).status_code == 200
+    head = b"GET /live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" + b"x:\r\n" * 2000 + b"\r\n"
+    assert len(head) < 8192 + 4
+    assert raw(narrow, head).startswith(b"HTTP/1.1 200")
+    with httpx.Client(http1=False, http2=True, base_url=narrow.url) as http2:
+        assert http2.get("/live", headers=[("x", "y")] * 200).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("codings", "status"), [("chunked", 200), ("gzip, chunked", 501), ("x, chunked", 501), ("chunked, chunked", 400)]
+)
+def test_transfer_coding_other_than_chunked_is_501(narrow: ServerProcess, codings: str, status: int) -> None:
+    body = json.dumps(SMALL).encode()
+    head = "POST /highlights HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    head += f"transfer-encoding: {codings}\r\n\r\n{len(body):x}\r\n"
+    answer = raw(narrow, head.encode() + body + b"\r\n0\r\n\r\n")
+    assert answer.startswith(f"HTTP/1.1 {status}".encode()), answer
+
+
 def test_header_timeout_closes_connection(narrow: ServerProcess, flight: RequestInFlight) -> None:
     def act() -> None:
         with narrow.connect() as connection:

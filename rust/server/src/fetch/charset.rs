@@ -2,14 +2,27 @@
 //!
 //! A byte order mark has precedence over the server's header, and that over the page's own declaration in its first
 //! 1,024 bytes (<https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding>). Without any
-//! of them, it is UTF-8 if it can be, or else what the detector of Firefox takes it for. What is wrong in the bytes
-//! becomes U+FFFD.
+//! of them, it is UTF-8 if it can be, or else what the detector of Firefox takes it for, if that makes words. What is
+//! wrong in the bytes becomes U+FFFD.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 /// Bytes of a page in which it may name its encoding.
 const PRESCAN_BYTES: usize = 1024;
+
+/// A text without a declared encoding, and a warning if it is not UTF-8.
+pub(super) fn decode_undeclared(bytes: &[u8]) -> (String, Option<String>) {
+    let (text, encoding, has_errors) = guessed(bytes).decode(bytes);
+    let warning = if has_errors {
+        Some("its bytes are no text in UTF-8 or another encoding; U+FFFD is in the place of wrong ones".to_owned())
+    } else if encoding == UTF_8 || Encoding::for_bom(bytes).is_some() {
+        None
+    } else {
+        Some(format!("it does not declare its encoding, and was read as {}, by its letters", encoding.name()))
+    };
+    (text.into_owned(), warning)
+}
 
 pub(super) fn decode(bytes: &[u8], declared: Option<&str>, is_html: bool) -> String {
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
@@ -54,9 +67,43 @@ fn guessed(bytes: &[u8]) -> &'static Encoding {
     if std::str::from_utf8(bytes).is_ok() {
         return UTF_8;
     }
+    if Encoding::for_bom(bytes).is_some() || is_damaged_utf8(bytes) {
+        return UTF_8;
+    }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
-    detector.guess(None, Utf8Detection::Allow)
+    let guess = detector.guess(None, Utf8Detection::Allow);
+    // Pairs of bytes that are characters are rarely anything else.
+    if !guess.is_single_byte() || makes_words(&guess.decode_without_bom_handling(bytes).0) { guess } else { UTF_8 }
+}
+
+/// Whether more characters of UTF-8 are right than wrong, as in a text that was cut inside one.
+fn is_damaged_utf8(bytes: &[u8]) -> bool {
+    let (mut right, mut wrong) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        right += chunk.valid().chars().filter(|character| !character.is_ascii()).count();
+        wrong += usize::from(!chunk.invalid().is_empty());
+    }
+    right > wrong
+}
+
+/// Whether most words with characters beyond ASCII look like words: without controls, and without signs next to letters.
+fn makes_words(text: &str) -> bool {
+    // These do stand next to letters.
+    const SIGNS: &str = "®™©°ªº·–—…‘’‚“”„‹›«»¿¡§\u{a0}\u{ad}\u{b4}";
+    let is_odd = |character: char| {
+        !character.is_ascii() && !character.is_alphanumeric() && !SIGNS.contains(character) || character.is_control()
+    };
+    let (mut words, mut odd) = (0_usize, 0);
+    for word in text.split(|character: char| character.is_ascii_whitespace() || character == '\u{a0}') {
+        if word.is_ascii() {
+            continue;
+        }
+        words += 1;
+        let has_control = word.chars().any(char::is_control);
+        odd += usize::from(has_control || word.chars().any(is_odd) && word.chars().any(char::is_alphabetic));
+    }
+    odd * 2 < words.max(1)
 }
 
 #[cfg(test)]
@@ -89,5 +136,35 @@ mod tests {
         }
         assert!(decode(b"<meta charset=latin1>\xc3\xa9", None, false).ends_with('é'), "text has no markup");
         assert_eq!(decode(b"a\xff\xfe", Some("utf-8"), false), "a\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn encoding_is_guessed_only_where_it_makes_words() {
+        use encoding_rs::{EUC_KR, GBK, WINDOWS_1250, WINDOWS_1251};
+        let in_encoding =
+            |encoding: &'static Encoding, text: &str| (encoding.encode(text).0.into_owned(), text.to_owned());
+        for (bytes, expected) in [
+            in_encoding(WINDOWS_1252, "Le café est fermé."),
+            in_encoding(WINDOWS_1252, "Zürich – Genève “quoted” for 5 €, 20 °C, Windows® and 10€"),
+            in_encoding(WINDOWS_1250, "Žluťoučký kůň úpěl ďábelské ódy. Zażółć gęślą jaźń."),
+            in_encoding(WINDOWS_1251, "Луна далеко. Хлеб пекут из муки."),
+            in_encoding(SHIFT_JIS, "月は遠いです。東京は日本の首都です。"),
+            in_encoding(GBK, "月亮离地球很远。面包是用面粉烤的。"),
+            in_encoding(EUC_KR, "달은 멀리 있다. 빵은 밀가루로 굽는다."),
+        ] {
+            let (text, warning) = decode_undeclared(&bytes);
+            assert_eq!(text, expected);
+            assert!(warning.is_some_and(|warning| warning.contains("was read as")), "{text}");
+        }
+        for (bytes, expected) in [
+            (&b"The moon \xff\xfe\x80 is far."[..], "The moon \u{fffd}\u{fffd}\u{fffd} is far."),
+            ("Čeština a čas\u{10d}".as_bytes().split_last().unwrap().1, "Čeština a čas\u{fffd}"),
+        ] {
+            let (text, warning) = decode_undeclared(bytes);
+            assert_eq!(text, expected);
+            assert!(warning.is_some_and(|warning| warning.contains("U+FFFD")), "{text}");
+        }
+        assert_eq!(decode_undeclared("Čas".as_bytes()), ("Čas".to_owned(), None));
+        assert_eq!(decode_undeclared(b"\xff\xfeM\0o\0"), ("Mo".to_owned(), None));
     }
 }

@@ -42,9 +42,6 @@ struct FileState {
 
 impl Keys {
     pub(crate) fn read(settings: &Settings) -> Result<Self> {
-        if settings.api_key.iter().any(|key| key.trim().is_empty()) {
-            return Err(Error::new(ErrorKind::InvalidArgument, "an api key is empty; it needs at least one character"));
-        }
         let file = settings.api_keys_file.as_ref().map(|path| {
             let read = read_file(path).map_err(|error| {
                 let message = format!("cannot read the keys in {}: {error}", path.display());

@@ -18,6 +18,8 @@ pub(crate) enum Cause {
     Core(ErrorKind),
     /// The body is not JSON.
     Malformed,
+    /// The request's head is not HTTP.
+    MalformedHead,
     /// The body is JSON that the route does not take.
     Unprocessable,
     WrongHost,
@@ -47,8 +49,9 @@ pub(crate) struct FailureRow {
 
 impl Cause {
     /// Those that only HTTP has.
-    const HTTP_ONLY: [Self; 13] = [
+    const HTTP_ONLY: [Self; 14] = [
         Self::Malformed,
+        Self::MalformedHead,
         Self::Unprocessable,
         Self::WrongHost,
         Self::WrongOrigin,
@@ -81,6 +84,7 @@ impl Cause {
                 return FailureRow { status, name: Cow::Owned(kind.name()), retryable: row.retryable };
             }
             Self::Malformed => (StatusCode::BAD_REQUEST, "malformed_body", false),
+            Self::MalformedHead => (StatusCode::BAD_REQUEST, "malformed_head", false),
             Self::Unprocessable => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", false),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", false),
             Self::WrongOrigin => (StatusCode::FORBIDDEN, "wrong_origin", false),

@@ -1,6 +1,7 @@
 //! The server's metrics, for Prometheus.
 
 pub(crate) mod devices;
+pub(crate) mod prometheus_text;
 pub(crate) mod stages;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::http::metrics::devices::DeviceMetrics;
 use crate::http::metrics::stages::StageMetrics;
 use crate::net::connections::ConnectionMetrics;
 
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What `/metrics` reads of the server when it is called.

@@ -18,6 +18,7 @@ use crate::http::auth::Keys;
 use crate::http::failure::{Cause, ErrorShape, Failure};
 use crate::http::host_check::Hosts;
 use crate::http::input::{IGNORED, RequestLimits};
+use crate::http::message_head;
 use crate::http::metrics::Metrics;
 use crate::http::otel::{Exporter, RequestSpan};
 use crate::http::reply::RequestTimes;
@@ -106,6 +107,7 @@ impl Middleware {
         if *self.stopping.borrow() {
             return Err(Failure::new(Cause::ShuttingDown, "the server is stopping; try another one"));
         }
+        message_head::check(request.version(), request.headers())?;
         if !self.hosts.allow(request.uri(), request.headers()) {
             let message = "this server rejects the host of this request; --allowed-host allows it";
             return Err(Failure::new(Cause::WrongHost, message));
@@ -161,6 +163,8 @@ impl RequestGuard<'_> {
             headers.insert(TRACEPARENT, value);
         }
         headers.insert(TOTAL_TIME, milliseconds(total));
+        // No browser shows JSON with a client's text as a page.
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if let Some(times) = &times {
             headers.insert(QUEUE_TIME, milliseconds(times.queued));
             headers.insert(INFERENCE_TIME, milliseconds(times.ran));

@@ -46,6 +46,10 @@ const NO_DESCRIPTOR: Duration = Duration::from_millis(50);
 /// Requests of an HTTP/2 connection at the same time; a client with more waits.
 const MAX_STREAMS: u32 = 128;
 
+/// The most headers of a request. hyper allocates two tables of 32 bytes for each of them: above 128 KiB, that takes 15 µs
+/// instead of 0.03 µs a request.
+const MAX_HEADERS: usize = 4000;
+
 /// HTTP/2's flow-control windows: the bytes that a client may send ahead, in a request and in a connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
@@ -91,6 +95,8 @@ impl Connections {
             .timer(TokioTimer::new())
             .header_read_timeout(settings.header_timeout)
             .max_buf_size(settings.max_header_bytes)
+            // hyper's own limit is 100, which cookies in parts reach.
+            .max_headers(MAX_HEADERS)
             .half_close(false);
         http.http2()
             .timer(TokioTimer::new())
@@ -287,7 +293,7 @@ fn reset(socket: Socket) {
 fn refusal(kind: &str, message: &str) -> String {
     let body = format!(r#"{{"error":{{"kind":"{kind}","message":"{message}","retryable":true}}}}"#);
     format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\ncontent-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
         body.len()
     )
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pullquote_wire::schema::Settings as _;
+use pullquote_wire::server::ServerSettings;
 use serde_json::{Value, json};
 
 use super::{Facts, document};
@@ -70,6 +72,22 @@ fn api_keys_are_required_except_on_open_routes() {
         assert_eq!(operation["security"] == json!([]), is_open, "{path}");
         assert_eq!(operation["responses"]["401"].is_null(), is_open, "{path}");
         assert_eq!(table.is_open(&method.to_uppercase().parse().unwrap(), &path), is_open, "{path}");
+    }
+}
+
+#[test]
+fn help_and_documentation_name_the_open_routes() {
+    let table = routes::table(&routes::all(true).0);
+    let is_file = |path: &str| FILES.iter().any(|file| file.path == path) && !matches!(path, "/" | "/docs");
+    let open: BTreeSet<&str> = table.open.iter().copied().filter(|path| !is_file(path)).collect();
+    let fields = ServerSettings::fields();
+    let help = fields.iter().find(|field| field["name"] == "protect_all").unwrap();
+    let security = include_str!("../../../../docs/security.md");
+    let security = security.lines().find(|line| line.contains("`--protect-all`")).unwrap();
+    for text in [help["description"].as_str().unwrap(), security] {
+        let words = text.split_whitespace().map(|word| word.trim_matches(|character| "`,.".contains(character)));
+        let named: BTreeSet<&str> = words.filter(|word| word.starts_with('/')).collect();
+        assert_eq!(named, open, "{text}");
     }
 }
 

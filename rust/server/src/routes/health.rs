@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use pullquote_core::error::{Error, ErrorKind};
 use schemars::JsonSchema;
@@ -19,9 +19,10 @@ use super::tei::failure::TEI;
 use super::unix_time;
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
-use crate::http::metrics::CONTENT_TYPE as METRICS;
-use crate::http::metrics::Load;
 use crate::http::metrics::devices::{self, DeviceHealth};
+use crate::http::metrics::prometheus_text::{CONTENT_TYPE as PROMETHEUS, prometheus_text};
+use crate::http::metrics::{CONTENT_TYPE as METRICS, Load, OPEN_METRICS};
+use crate::http::negotiation::preferred;
 
 pub(super) const API: Api = Api { tag: "server", errors: &NATIVE };
 /// Text Embeddings Inference has `/` and `/ping` too.
@@ -29,7 +30,7 @@ pub(super) const TEI_API: Api = Api { errors: &TEI, ..API };
 
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let open = |route| Route { is_open: true, ..route };
-    let text = vec![(METRICS, json!({"type": "string"}))];
+    let text = [METRICS, PROMETHEUS].map(|kind| (kind, json!({"type": "string"}))).into();
     let healthy = schemas.response::<Healthy>();
     let summary = "Check that texts are encoded";
     vec![
@@ -47,6 +48,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             .described("As `/health`.")
             .writes_json("They are.", healthy),
         open(API.get("/metrics", metrics, "metrics", "Return metrics"))
+            .described("OpenMetrics, or Prometheus's text format for clients that accept only that (`text/plain`).")
             .writes(200, "Metrics for Prometheus.", text)
             .fails(&[500]),
     ]
@@ -88,7 +90,7 @@ async fn health(State(app): State<Arc<App>>) -> Result<Json<Healthy>, Failure> {
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<impl IntoResponse, Failure> {
     // The store's size waits for its writes.
     let text = tokio::task::spawn_blocking(move || {
         let ((running_requests, queued_requests), stored) = (app.admission.state(), app.store.size());
@@ -99,5 +101,8 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failu
     });
     let failed = || Error::new(ErrorKind::Internal, "the metrics cannot be written");
     let text = text.await.ok().and_then(Result::ok).ok_or_else(failed)?;
-    Ok(([(header::CONTENT_TYPE, METRICS)], text))
+    Ok(match preferred(&headers, &[OPEN_METRICS, "text/plain"]) {
+        OPEN_METRICS => ([(header::CONTENT_TYPE, METRICS)], text),
+        _ => ([(header::CONTENT_TYPE, PROMETHEUS)], prometheus_text(&text)),
+    })
 }

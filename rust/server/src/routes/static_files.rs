@@ -99,7 +99,6 @@ impl File {
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(self.policy)),
-            (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
             (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
             (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
             // Browsers cache it, but check for a newer version each time.

@@ -13,6 +13,8 @@ pub(crate) struct ParsedUpload {
     pub(crate) page_starts: Vec<usize>,
     /// Left, bottom, right and top of each character of a PDF; zeros where it has none.
     pub(crate) boxes: Vec<[f32; 4]>,
+    /// About the encoding of a text.
+    pub(crate) warning: Option<String>,
 }
 
 impl ParsedUpload {

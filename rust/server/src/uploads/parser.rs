@@ -145,6 +145,7 @@ impl Parser {
             format: parsing.kind.parsed_format(),
             page_starts: header.pages.iter().map(|(start, ..)| *start).collect(),
             boxes: boxes.iter().map(place).collect(),
+            warning: None,
         });
         self.cache().put(parsing.key, &document);
         Ok(document)
@@ -256,11 +257,11 @@ impl Parser {
 
 /// A file that is a text in any of the web's encodings.
 fn read_text(field: &str, content: &[u8]) -> Result<ParsedUpload, Failure> {
-    let text = decode_text(content);
+    let (text, warning) = decode_text(content);
     if text.contains('\0') {
         return refused(field, format!("it is not text: it has zero bytes; {} can be read", readable()));
     }
-    Ok(ParsedUpload { text, ..ParsedUpload::default() })
+    Ok(ParsedUpload { text, warning, ..ParsedUpload::default() })
 }
 
 /// Recently read documents, by the hash of their file and password.

@@ -13,6 +13,7 @@ use super::request::PreparedRequest;
 use super::vectors::Written;
 use crate::http::answer::{AnswerWriter, Listed};
 use crate::http::failure::Failure;
+use crate::routes::request_pages::RequestText;
 
 /// What the highlights of a response are made of.
 pub(super) struct Frame<'call> {
@@ -75,9 +76,16 @@ impl<'call> Frame<'call> {
                 waiting: work.waiting.as_secs_f64(),
                 ranking: work.ranking.as_secs_f64(),
             },
-            warnings: self.answers.warning(&self.request.options).map(|warning| vec![warning]),
+            warnings: Some(self.warnings()).filter(|warnings| !warnings.is_empty()),
             query_vectors: None,
         }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let of_file =
+            |(index, page): (usize, &RequestText)| Some(format!("file[{index}]: {}", page.upload()?.warning.as_ref()?));
+        let of_files = self.request.texts.pages.iter().enumerate().filter_map(of_file);
+        self.answers.warning(&self.request.options).into_iter().chain(of_files).collect()
     }
 
     /// The text of each passage, in the order of the answers' columns.
