@@ -17,22 +17,16 @@ BEST = 5
 
 def main(folder: Path, question: str) -> None:
     """Print the best passages."""
-    read: dict[Path, documents.Document] = {}
+    read: list[documents.Document] = []
     for path in sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".pdf", ".docx", ".epub"}):
         try:
-            read[path] = documents.read(path)
+            read.append(documents.read(path))
         except pullquote.PullquoteError as error:
             print(error, file=sys.stderr)
     if not read:
         sys.exit(f"{folder} has no PDF, DOCX or EPUB that can be read")
-    paths = list(read)
-    texts = [document.text for document in read.values()]
-    found = pullquote.highlights(question, texts, format="auto", top_k=2)
-    best = sorted((one for page in found for one in page), key=lambda one: -one.score)[:BEST]
-    for one in best:
-        path = paths[one.page]
-        number = read[path].page_number(one)
-        link = path.resolve().as_uri() + (f"#page={number}" if number else "")
+    for one in pullquote.highlights(question, read, top_k=2).best(BEST):
+        link = Path(one.id).resolve().as_uri() + (f"#page={one.page_number}" if one.page_number else "")
         print(f"{one.score:.2f}  {link}\n{' '.join(one.text.split())}\n")
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pullquote._engine.event_loop import EventLoopCalls
 from pullquote._engine.highlighter import Highlighter
+from pullquote._engine.page_files import read_files_off_loop
 from pullquote._native import ClientCall, Document
-from pullquote._request.options import Options, Pages
+from pullquote._request.options import Options, Page, Pages
 from pullquote._request.signatures import signed_as
 from pullquote._results.highlights import Highlights
 from pullquote.client import (
@@ -57,7 +58,7 @@ class AsyncClient(BaseClient):
     async def highlights(
         self,
         query: str | Sequence[str],
-        texts: Pages | Iterable[str | StoredDocument] = (),
+        texts: Pages | Iterable[Page | StoredDocument] = (),
         *,
         files: Files | None = None,
         password: str | None = None,
@@ -75,6 +76,7 @@ class AsyncClient(BaseClient):
             "embedding_dtype": embedding_dtype,
         }
         call = HighlightsCall(query, texts, server_options, options)
+        call.request = await read_files_off_loop(call.request)
         return call.result(await self._run(self._native.highlights(call.request)))
 
     @overload

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["needs_extra"]
+from pullquote.errors import NoEncoderError, PullquoteError
+
+__all__ = ["MissingExtraError", "needs_extra"]
+
+
+class MissingExtraError(PullquoteError, ModuleNotFoundError):
+    """A package that an extra of pullquote installs is missing: an error of this library, and a `ModuleNotFoundError`."""
+
+    exit_code = NoEncoderError.exit_code
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """For imports: a package that is not there raises `ModuleNotFoundError` with the command that installs it."""
+    """For imports: a package that is not there raises `MissingExtraError` with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -18,4 +26,4 @@ def needs_extra(extra: str) -> Iterator[None]:
         if package.startswith("pullquote"):
             raise
         message = f'pullquote.{extra} needs {package}; run: pip install "pullquote[{extra}]"'
-        raise ModuleNotFoundError(message, name=package) from None
+        raise MissingExtraError(message, name=package) from None

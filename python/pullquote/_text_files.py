@@ -9,9 +9,18 @@ import sys
 from pathlib import Path
 
 from pullquote._native import FileKind
-from pullquote.errors import InvalidArgumentError, InvalidTextError
+from pullquote.errors import InvalidArgumentError, InvalidTextError, NotFoundError
 
-__all__ = ["check_is_text", "decode", "is_piped", "name_of", "read_bytes"]
+__all__ = [
+    "MissingFileError",
+    "UnreadableFileError",
+    "check_is_text",
+    "decode",
+    "is_piped",
+    "name_of",
+    "read_bytes",
+    "unreadable",
+]
 
 STANDARD_INPUT = "standard input"
 
@@ -23,6 +32,22 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+
+class UnreadableFileError(NotFoundError, OSError):
+    """A file that cannot be read: an error of this library, and an `OSError` as of Python's own functions."""
+
+
+class MissingFileError(UnreadableFileError, FileNotFoundError):
+    """A file that is not there."""
+
+
+def unreadable(name: str, error: OSError) -> UnreadableFileError:
+    """Python's error about a file as one of this library."""
+    kind = MissingFileError if isinstance(error, FileNotFoundError) else UnreadableFileError
+    made = kind(f"{name}: {error.strerror or error}")
+    made.errno = error.errno
+    return made
 
 
 def is_piped() -> bool:

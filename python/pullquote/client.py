@@ -10,16 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack, cast, overload
+from typing import Any, BinaryIO, Literal, Self, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
 from pullquote._engine.highlighter import Highlighter
+from pullquote._engine.page_files import read_files as read_files_of
 from pullquote._native import Document, PutDocuments
 from pullquote._request.options import (
     Options,
+    Page,
     Pages,
     Unit,
     check_request,
@@ -31,6 +33,7 @@ from pullquote._request.options import (
 from pullquote._request.settings import ClientSettings
 from pullquote._request.signatures import signed_as
 from pullquote._results.highlights import Highlights
+from pullquote._text_files import unreadable
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
 
@@ -45,7 +48,9 @@ __all__ = [
     "StoredDocument",
 ]
 
-Files = Iterable[str | os.PathLike[str] | bytes]
+# Paths, bytes, and open files; or a mapping from names to these.
+File = str | os.PathLike[str] | bytes | BinaryIO
+Files = Iterable[File] | Mapping[str, File]
 
 EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
 
@@ -83,11 +88,14 @@ class HighlightsCall:
     def __init__(
         self,
         query: str | Sequence[str],
-        texts: Pages | Iterable[str | StoredDocument],
+        texts: Pages | Iterable[Page | StoredDocument],
         server_options: Mapping[str, Any],
         options: Options,
     ) -> None:
-        """Check what needs no server; `server_options` are those that `Highlighter.highlights` does not have."""
+        """Check what needs no server; `server_options` are those that `Highlighter.highlights` does not have.
+
+        Pages that are files are texts only after `_engine.page_files` has read those of `request`.
+        """
         if server_options["files"] is not None:
             self._check_files(query, texts, server_options, options)
             return
@@ -96,19 +104,16 @@ class HighlightsCall:
             raise InvalidArgumentError(message)
         if isinstance(texts, (str, Mapping)):
             self.request = check_request(query, texts, options)
-            named, is_stored = self.request.texts, [False] * len(self.request.texts)
+            is_stored = [False] * len(self.request.texts)
         else:
-            pages = to_list(cast("Iterable[str | StoredDocument]", texts), "texts")
+            pages = to_list(cast("Iterable[Page | StoredDocument]", texts), "texts")
             is_stored = [isinstance(page, StoredDocument) for page in pages]
             named = [page.id if isinstance(page, StoredDocument) else page for page in pages]
             self.request = check_request(query, named, options, are_names=any(is_stored))
-            named = self.request.texts
             if self.request.ids is None and any(is_stored):
                 ids = [page.id if isinstance(page, StoredDocument) else None for page in pages]
                 self.request = replace(self.request, ids=ids)
         self.request.options.update(server_options, stored=is_stored)
-        # Stored pages are read on the server.
-        self._sources = ["" if stored else page for stored, page in zip(is_stored, named, strict=True)]
 
     def _check_files(
         self, query: str | Sequence[str], texts: Any, server_options: Mapping[str, Any], options: Options
@@ -124,11 +129,15 @@ class HighlightsCall:
         if self.request.ids is None and any(names):
             self.request = replace(self.request, ids=names)
         self.request.options.update(server_options)
-        self._sources = [""] * len(names)
 
     def result(self, columns: _native.HighlightColumns) -> Highlights:
         """Make the result from the answer's columns."""
-        result = Highlights(self.request, columns, self._sources)
+        # Stored pages and files are read on the server.
+        texts = self.request.texts
+        is_stored = self.request.options.get("stored", [True] * len(texts))
+        result = Highlights(
+            self.request, columns, ["" if there else text for there, text in zip(is_stored, texts, strict=True)]
+        )
         if result.vectors is not None and result.query_vectors is not None:
             dtype = NUMPY_DTYPES[self.request.options["embedding_dtype"]]
             result.vectors, result.query_vectors = result.vectors.view(dtype), result.query_vectors.view(dtype)
@@ -136,21 +145,30 @@ class HighlightsCall:
 
 
 def read_files(files: Files) -> list[tuple[str | None, bytes]]:
-    """The name of each file, if it is a path, and its bytes. Raises `OSError` if it cannot be read."""
+    """The name of each file, if it has one, and its bytes. Raises `NotFoundError`, an `OSError` too, if it cannot be read."""
     if isinstance(files, (str, bytes, os.PathLike)) or not isinstance(files, Iterable):
         kind = type(files).__name__
         message = f"files must be a list of paths or of bytes, not one {kind}; pass [file]"
         raise InvalidTypeError(message)
+    if isinstance(files, Mapping):
+        return [(str(name), _read_file(repr(name), file)[1]) for name, file in files.items()]
     return [_read_file(number, file) for number, file in enumerate(files)]
 
 
-def _read_file(number: int, file: str | os.PathLike[str] | bytes) -> tuple[str | None, bytes]:
+def _read_file(place: object, file: object) -> tuple[str | None, bytes]:
     if isinstance(file, bytes):
         return None, file
     if isinstance(file, (str, os.PathLike)):
-        return Path(file).name, Path(file).read_bytes()
-    message = f"files[{number}] must be a path or bytes, not {type(file).__name__}"
-    raise InvalidTypeError(message)
+        try:
+            return Path(file).name, Path(file).read_bytes()
+        except OSError as error:
+            raise unreadable(str(file), error) from None
+    data = file.read() if hasattr(file, "read") else None
+    if not isinstance(data, bytes):
+        message = f"files[{place}] must be a path, bytes, or a file opened for reading bytes, not {type(file).__name__}"
+        raise InvalidTypeError(message)
+    name = getattr(file, "name", None)
+    return (Path(name).name if isinstance(name, str) else None), data
 
 
 class EmbedCall:
@@ -281,7 +299,7 @@ class Client(BaseClient):
     def highlights(
         self,
         query: str | Sequence[str],
-        texts: Pages | Iterable[str | StoredDocument] = (),
+        texts: Pages | Iterable[Page | StoredDocument] = (),
         *,
         files: Files | None = None,
         password: str | None = None,
@@ -296,10 +314,11 @@ class Client(BaseClient):
 
         - A page may be a `StoredDocument`; `NotFoundError` if the server has none of that id. Its text in `Highlights.texts` is
           ``""``, unless `return_texts` is true.
-        - `files` in place of `texts`: paths or bytes of files, which the server reads. Their names are the ids without `ids`.
-          A highlight of a PDF has its `page_number` and `rectangles`. `password` opens encrypted PDFs.
+        - `files` in place of `texts`: paths, bytes or open files, or a mapping from names to these, which the server reads.
+          Their names are the ids without `ids`. A highlight of a PDF has its `page_number` and `rectangles`. `password` opens
+          encrypted PDFs.
           `InvalidArgumentError` if the server refuses a file, `LimitExceededError` and `DeadlineExceededError` beyond its limits,
-          and `OSError` for a path that cannot be read.
+          and `NotFoundError`, an `OSError` too, for a path that cannot be read.
         - `return_vectors`: also return normalized vectors of the passages (``Highlights.vectors``, one row for each) and of the
           queries (``Highlights.query_vectors``), in `embedding_dtype` (see `embed`).
 
@@ -315,6 +334,7 @@ class Client(BaseClient):
             "embedding_dtype": embedding_dtype,
         }
         call = HighlightsCall(query, texts, server_options, options)
+        call.request = read_files_of(call.request)
         return call.result(self._native.highlights(call.request).wait())
 
     @overload

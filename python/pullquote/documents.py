@@ -4,29 +4,33 @@
 
 >>> from pullquote import documents, highlights  # doctest: +SKIP
 >>> report = documents.read("report.pdf")  # doctest: +SKIP
->>> (found,) = highlights("What did it cost?", [report.text], format=report.format)  # doctest: +SKIP
->>> report.rectangles(found[0])  # doctest: +SKIP
-[Rectangle(page=3, left=72.0, bottom=510.2, right=523.1, top=523.8)]
+>>> highlights("What did it cost?", [report]).best(1)[0].rectangles  # doctest: +SKIP
+(Rectangle(page=3, left=72.0, bottom=510.2, right=523.1, top=523.8),)
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import NoReturn, cast, get_args
+from typing import Any, BinaryIO, NoReturn, TextIO, cast, get_args
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullquote._document_formats import DocumentFormat
+from pullquote._extras import MissingExtraError
 from pullquote._native import FileKind
-from pullquote._request.options import Format
+from pullquote._request.options import Format, HasPages, Request, is_file
+from pullquote._request.signatures import checked
 from pullquote._results.fields import Rectangle
-from pullquote._results.highlight import Highlight
-from pullquote._text_files import check_is_text, decode
+from pullquote._results.highlight import LINE, Highlight, shortened
+from pullquote._text_files import check_is_text, decode, unreadable
 from pullquote.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -54,16 +58,29 @@ class Limits:
     seconds: float = 60.0
     max_memory: int = 4096 * MEBIBYTE
 
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            wanted = (int, float) if limit.name == "seconds" else int
+            if not isinstance(value, wanted) or isinstance(value, bool) or value <= 0:
+                message = f"{limit.name} must be a number above 0, not {value!r}"
+                raise InvalidArgumentError(message)
+
+
+Limits.__init__ = checked(Limits.__init__)  # type: ignore[method-assign]  # its errors name what was meant
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as text.
+    """A document as text: a page for `highlights`, whose highlights have its page numbers and rectangles.
 
-    - `text`: what to pass to `highlights`, with `format` as its option. A PDF is text in pdfium's order. DOCX, EPUB
-      and RTF are HTML, which keeps tables, and of DOCX and EPUB headings and lists. Texts are themselves.
+    - `text`, `format`: the text, and what it is. A PDF is text in pdfium's order. DOCX, EPUB and RTF are HTML, which keeps
+      tables, and of DOCX and EPUB headings and lists. Texts are themselves.
     - `page_starts`: int64 ``[pages]``, the first character of each page of a PDF; empty for other documents.
     - `page_sizes`: float32 ``[pages, 2]``, width and height in points.
     - `boxes`: float32 ``[characters, 4]``, left, bottom, right and top of each character of a PDF; zeros where it has none.
+    - `name`: the path, or the name that `read` was given; the page's id, unless the call has others.
     """
 
     text: str
@@ -71,17 +88,43 @@ class Document:
     page_starts: NDArray[np.int64] = field(repr=False)
     page_sizes: NDArray[np.float32] = field(repr=False)
     boxes: NDArray[np.float32] = field(repr=False)
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        pages = f", pages={len(self.page_starts)}" if len(self.page_starts) else ""
+        start = f"Document(name={self.name!r}, format={self.format!r}{pages}, {len(self.text):,} characters, "
+        return f"{start}{shortened(self.text[:LINE], LINE - len(start) - 3)!r})"
 
     def page_number(self, highlight: Highlight) -> int | None:
-        """The page, counted from 1, on which a highlight of this document begins; `None` without pages."""
-        return self._page(highlight.source_start) if len(self.page_starts) else None
+        """The page, counted from 1, on which a highlight of this document begins; `None` without pages.
+
+        Raises `InvalidArgumentError` for a highlight of another page.
+        """
+        return self._place_of(highlight)[0]
 
     def rectangles(self, highlight: Highlight) -> list[Rectangle]:
-        """One rectangle for each line of a highlight of this document, in its order; none without pages."""
+        """One rectangle for each line of a highlight of this document, in its order; none without pages.
+
+        Raises `InvalidArgumentError` for a highlight of another page.
+        """
+        return self._place_of(highlight)[1]
+
+    def _place_of(self, highlight: Highlight) -> tuple[int | None, list[Rectangle]]:
+        if not isinstance(highlight, Highlight):
+            message = f"highlight must be a Highlight of this document, not {highlight!r:.80}"
+            raise InvalidTypeError(message)
+        start, end = highlight.source_start, highlight.source_end
+        if len(self.page_starts) and self.text[start:end] != highlight.text:
+            message = f"the highlight {highlight.text!r:.80} is of another page: this document does not have it there"
+            raise InvalidArgumentError(message)
+        return self.place(start, end)
+
+    def place(self, start: int, end: int) -> tuple[int | None, list[Rectangle]]:
+        """The page, counted from 1, on which a span of the text begins, and a rectangle for each of its lines; as above."""
         if not len(self.page_starts):
-            return []
+            return None, []
         made: list[Rectangle] = []
-        for position in range(highlight.source_start, highlight.source_end):
+        for position in range(start, end):
             left, bottom, right, top = self.boxes[position].tolist()
             if right <= left or self.text[position].isspace():
                 continue
@@ -90,7 +133,7 @@ class Document:
                 made[-1] = _union(made[-1], box)
             else:
                 made.append(box)
-        return made
+        return self._page(start), made
 
     def _page(self, position: int) -> int:
         return int(np.searchsorted(self.page_starts, position, side="right"))
@@ -116,7 +159,7 @@ def detect(data: bytes) -> DocumentFormat:
 
 
 def read(
-    source: str | Path | bytes,
+    source: str | os.PathLike[str] | bytes | BinaryIO | TextIO,
     *,
     format: DocumentFormat = "auto",  # noqa: A002 - the field's word
     password: str | None = None,
@@ -124,7 +167,7 @@ def read(
     limits: Limits | None = None,
     name: str | None = None,
 ) -> Document:
-    """Read a document: a path, or the bytes of a file.
+    """Read a document: a path, the bytes of a file, or an open file.
 
     Each file that is not text is parsed in a process of its own. So a file that crashes its parser, or needs too much memory or
     time, only raises an error here.
@@ -133,17 +176,18 @@ def read(
       is ``"auto"``.
     - `encoding`: of text. `None` is that of a byte order mark, UTF-16 where the bytes show it, else UTF-8.
     - `password`: of an encrypted PDF.
-    - `name`: its name in errors (default: the path).
+    - `name`: its name in errors, and `Document.name` (default: the path).
 
     Raises `InvalidTextError` if the file is damaged, encrypted, in another encoding, or has no text, as scans without text
     recognition; `LimitExceededError`, `DeadlineExceededError` and `OutOfMemoryError` beyond `limits`; `InvalidArgumentError` for
-    an unknown format or encoding, or if the library for the format is not installed; `InvalidTypeError` for an argument of the
-    wrong type; `OSError` if the file cannot be read.
+    an unknown format or encoding; `MissingExtraError`, an `ImportError`, if the library for the format is not installed;
+    `InvalidTypeError` for an argument of the wrong type; `NotFoundError`, an `OSError` too, if the file cannot be read.
     """
     limits = limits or Limits()
     _check_types(source, password, limits)
-    name = name or ("the document" if isinstance(source, bytes) else str(source))
-    data = source if isinstance(source, bytes) else _bytes(Path(source), limits)
+    named = name or _name_of(source)
+    name = named or "the document"
+    data = _bytes(source, name, limits)
     if len(data) > limits.max_bytes:
         raise _too_large(name, len(data), limits)
     if format not in FORMATS:
@@ -151,17 +195,74 @@ def read(
         raise InvalidArgumentError(message)
     kind = FileKind.of(data) if format == "auto" else FileKind.of_name(format)
     if kind and kind.parsed_format:
-        return _parse(name, data, kind, password, limits)
+        return replace(_parse(name, data, kind, password, limits), name=named)
     if format == "auto":
         check_is_text(data, name)
-    return _text_document(name, data, encoding)
+    return replace(_text_document(name, data, encoding), name=named)
 
 
-def _bytes(path: Path, limits: Limits) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(limits.max_bytes + 1)
-    if len(data) > limits.max_bytes:
-        raise _too_large(str(path), path.stat().st_size, limits)
+def read_pages(pages: Sequence[Any], ids: list[Any] | None) -> tuple[list[Any], list[Any] | None]:
+    """Documents in place of files among pages, and ids: those given, else the names of documents if any has one."""
+    read_ones = [page if isinstance(page, Document) or not is_file(page) else read(page) for page in pages]
+    names = [page.name if isinstance(page, Document) else None for page in read_ones]
+    return read_ones, names if ids is None and any(names) else ids
+
+
+def read_request(request: Request) -> Request:
+    """The request with the texts of its pages, of which some may be documents or files.
+
+    Its format is that of all documents, or ``"auto"`` if they differ.
+    """
+    if not any(is_file(page) for page in request.texts):
+        return request
+    pages, ids = read_pages(request.texts, request.ids)
+    given = request.options.get("format", "auto")
+    formats = [page.format if isinstance(page, Document) else "auto" for page in pages]
+    for number, own in enumerate(formats):
+        if "auto" not in {given, own} and given != own:
+            message = f"format={given!r} is not that of texts[{number}], which is {own!r}; leave it out"
+            raise InvalidArgumentError(message)
+    every = formats[0] if given == "auto" and len({*formats}) == 1 else given
+    with_pages: list[HasPages | None] = [
+        page if isinstance(page, Document) and len(page.page_starts) else None for page in pages
+    ]
+    return replace(
+        request,
+        texts=[page.text if isinstance(page, Document) else page for page in pages],
+        ids=ids,
+        options={**request.options, "format": every},
+        documents=with_pages if any(with_pages) else None,
+    )
+
+
+def _name_of(source: Any) -> str | None:
+    if isinstance(source, (str, os.PathLike)):
+        return str(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else None
+
+
+def _bytes(source: Any, name: str, limits: Limits) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        data = source.read()
+        if isinstance(data, str):
+            return data.encode("utf-8", "surrogatepass")
+        if isinstance(data, bytes):
+            return data
+        message = f"{name} must be a file whose read() returns bytes, not {type(data).__name__}"
+        raise InvalidTypeError(message)
+    try:
+        with Path(source).open("rb") as file:
+            data = file.read(limits.max_bytes + 1)
+        if len(data) > limits.max_bytes:
+            raise _too_large(name, Path(source).stat().st_size, limits)
+    except IsADirectoryError as error:
+        error.strerror = f"is a directory; name its files, as sorted(Path({name!r}).glob('*.txt'))"
+        raise unreadable(name, error) from None
+    except OSError as error:
+        raise unreadable(name, error) from None
     return data
 
 
@@ -171,9 +272,12 @@ def _too_large(name: str, size: int, limits: Limits) -> LimitExceededError:
 
 
 def _check_types(source: object, password: object, limits: object) -> None:
-    if not isinstance(source, (str, Path, bytes)):
-        message = f"source must be a path or the bytes of a file, not {type(source).__name__}"
+    if not isinstance(source, (str, os.PathLike, bytes)) and not hasattr(source, "read"):
+        message = f"source must be a path, the bytes of a file or an open file, not {type(source).__name__}"
         raise InvalidTypeError(message)
+    if isinstance(source, str) and source.startswith("file:"):
+        message = f"source must be a path, not the address {source}; pass {unquote(urlsplit(source).path)!r}"
+        raise InvalidArgumentError(message)
     if isinstance(source, str) and source.startswith(("http://", "https://")):
         message = (
             f"source must be a path or the bytes of a file, not the address {source}; fetch it, and pass its bytes"
@@ -223,7 +327,11 @@ def _parse(name: str, data: bytes, kind: FileKind, password: str | None, limits:
         fail("crashed", _ending(done))
     answer = json.loads(header)
     if "error" in answer:
-        fail(answer["error"], answer["detail"])
+        try:
+            fail(answer["error"], answer["detail"])
+        except InvalidArgumentError as error:
+            # The one kind of failure with this class.
+            raise MissingExtraError(str(error), name=answer["detail"]) from None
     pages = np.array(answer["pages"], np.float64).reshape(-1, 3)
     return Document(
         answer["text"],

@@ -13,6 +13,7 @@ from typing import Any
 
 from pullquote._engine.handle import EngineHandle
 from pullquote._engine.hosted import Hosted, HostedCall, Plan, Planner
+from pullquote._engine.page_files import read_files
 from pullquote._native import Batch, CacheState, DeviceState, EngineSettings, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
 from pullquote._request.options import Options, Pages, Request, check_request
@@ -104,7 +105,7 @@ class Engine(EngineHandle):
             if limit is not None and (not isinstance(limit, int) or limit < 0):
                 message = f"{name} must be 0 or more, or None for no limit, not {limit!r}"
                 raise InvalidArgumentError(message)
-        request = check_request(query, texts, options)
+        request = read_files(check_request(query, texts, options))
         with self._lock:
             if request_id in self._requests:
                 message = f"request {request_id!r} is not finished; each unfinished request needs its own id"

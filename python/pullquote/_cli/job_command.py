@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pullquote.errors import InvalidArgumentError
-
 __all__ = ["add_options", "run"]
 
 
@@ -49,9 +47,6 @@ def add_options(job: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a job, or show its status, and return the exit code."""
-    try:
-        from pullquote._cli.job_run import run as run_job  # noqa: PLC0415 - it needs what `pullquote[jobs]` installs
-    except ModuleNotFoundError as error:
-        message = f'pullquote job needs {error.name}; run: pip install "pullquote[jobs]"'
-        raise InvalidArgumentError(message) from None
+    from pullquote._cli.job_run import run as run_job  # noqa: PLC0415 - it needs what `pullquote[jobs]` installs
+
     return run_job(options)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from pullquote._cli.settings import call_options
 from pullquote._engine.highlighter import Highlighter
+from pullquote._extras import needs_extra
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.jobs._inputs import Columns, InputFile, find_files
@@ -89,11 +90,8 @@ def _ray_runner(options: argparse.Namespace) -> Runner:
     if given := [flag for flag, value in (("threads", options.threads), ("device", options.devices)) if value]:
         message = f"--{given[0]} is for --engine local; an actor has --actor-cpus and --actor-gpus"
         raise InvalidArgumentError(message)
-    try:
+    with needs_extra("ray"):
         from pullquote.jobs._ray import RayRunner  # noqa: PLC0415 - it needs what `pullquote[ray]` installs
-    except ModuleNotFoundError as error:
-        message = f'--engine ray needs {error.name}; run: pip install "pullquote[ray]"'
-        raise InvalidArgumentError(message) from None
     arguments = {
         name: getattr(options, name) for name in ("cache_bytes", "max_batch_tokens", "max_batch_size", "cuda_graphs")
     }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pullquote._engine.event_loop import EventLoopCalls, ReplyTo
 from pullquote._engine.handle import EngineStatus
 from pullquote._engine.highlighter import Highlighter
+from pullquote._engine.page_files import read_files_off_loop
 from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Embeddings, PendingCall
 from pullquote._native import Highlighter as NativeHighlighter
@@ -83,7 +84,7 @@ class AsyncHighlighter(EngineStatus):
 
     async def highlights(self, query: str | Sequence[str], texts: Pages, **options: Unpack[Options]) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`."""
-        request = check_request(query, texts, options)
+        request = await read_files_off_loop(check_request(query, texts, options))
 
         def start(reply_to: ReplyTo, remaining: float | None) -> PendingCall:
             request.options["timeout"] = remaining

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote._engine.call_progress import call_progress
 from pullquote._engine.handle import EngineHandle
+from pullquote._engine.page_files import read_files
 from pullquote._native import EngineSettings
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._request.options import (
@@ -166,7 +167,9 @@ class Highlighter(EngineHandle):
         tables and code blocks stay whole. An empty page has no highlights.
 
         - `query`: one query for all pages, or a list of queries.
-        - `texts`: the pages: texts, pairs of an id and a text, or a mapping from ids to texts.
+        - `texts`: the pages: texts, pairs of an id and a text, or a mapping from ids to texts. A page may also be a
+          `documents.Document`, a path or an open file, which `documents.read` reads; its name is the id without others, and
+          highlights of a PDF have their `page_number` and `rectangles`.
         - `ids`: an id for each page, of any type, instead. `Highlight.id` has its page's.
         - `titles`: a title or `None` for each page. When pages compete, the title's relevance is added to every passage of its
           page.
@@ -223,7 +226,7 @@ class Highlighter(EngineHandle):
         `ForkedError`. Ctrl-C stops the work; the highlighter stays usable.
         """
         arguments = locals()
-        request = check_request(query, texts, {name: arguments[name] for name in Options.__annotations__})
+        request = read_files(check_request(query, texts, {name: arguments[name] for name in Options.__annotations__}))
         with call_progress() as report:
             return Highlights(request, self._native.highlights(request, report))
 

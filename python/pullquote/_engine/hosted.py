@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pullquote._engine.handle import EngineHandle
+from pullquote._engine.page_files import read_files
 from pullquote._models.choice import find_model
 from pullquote._models.engine_config import EngineConfig, LoadedModel
 from pullquote._models.hub import HubOptions
@@ -108,7 +109,7 @@ class Hosted(EngineHandle):
         call with more windows or tokens than `limit_windows` or `limit_tokens` ends with `LimitExceededError` before it
         requests them.
         """
-        request = check_request(query, texts, options)
+        request = read_files(check_request(query, texts, options))
         return HostedCall(request, self._native.start(request, limit_windows, limit_tokens, depth))
 
     def start_body(

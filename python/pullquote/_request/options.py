@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from os import PathLike
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from pullquote._document_formats import PARSED
 from pullquote._request.settings import CallOptions, Dedupe, Effort, Format, Order, Pairing, Unit
@@ -12,13 +14,37 @@ from pullquote._request.signatures import did_you_mean, what_was_meant
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
-__all__ = ["Dedupe", "Effort", "Format", "Options", "Order", "Pages", "Pairing", "Unit"]
+__all__ = ["Dedupe", "Effort", "Format", "HasPages", "Options", "Order", "Page", "Pages", "Pairing", "Unit", "is_file"]
 
-# Pages of a call: texts, pairs of an id and a text, or a mapping from ids to texts.
-Pages: TypeAlias = Iterable[str] | Iterable[tuple[Any, str]] | Mapping[Any, str]
+
+class HasPages(Protocol):
+    """A `documents.Document`, as far as requests and results need it."""
+
+    @property
+    def page_starts(self) -> Any:
+        """The first character of each page."""
+        ...
+
+    def place(self, start: int, end: int, /) -> tuple[int | None, list[Any]]:
+        """The number of the page, and the rectangles, of a span of the text."""
+        ...
+
+
+class _Readable(Protocol):
+    def read(self) -> Any: ...
+
+
+# A page: its text, a document, or a file that `documents.read` takes.
+Page: TypeAlias = str | PathLike[str] | HasPages | _Readable
+# Pages of a call: pages, pairs of an id and a page, or a mapping from ids to pages.
+Pages: TypeAlias = Iterable[Page] | Iterable[tuple[Any, Page]] | Mapping[Any, Page]
 
 # A query of more characters is probably a page.
 LONG_QUERY = 1000
+MISSING = (
+    "a missing value; leave such pages out, as with dropna() of pandas or drop_nulls() of polars, "
+    'or make them empty, as with fillna("") or fill_null("")'
+)
 
 
 class Options(CallOptions, total=False):
@@ -33,13 +59,17 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A checked call of `highlights`, as `_native` takes it."""
+    """A checked call of `highlights`, as `_native` takes it once `documents.read_request` has read its files.
+
+    `documents` has the document of each page that is one with pages.
+    """
 
     query: str | list[str]
     texts: list[str]
     titles: list[str | None] | None
     options: dict[str, Any]
     ids: list[Any] | None = None
+    documents: list[HasPages | None] | None = None
 
     @property
     def queries(self) -> list[str]:
@@ -78,7 +108,11 @@ def check_request(
         )
         raise InvalidArgumentError(message)
     titles = options.get("titles")
-    request = Request(queries, pages, None if titles is None else to_list(titles, "titles"), native, ids)
+    titles = None if titles is None else to_list(titles, "titles")
+    if titles is not None and len(titles) != len(pages):
+        message = f"titles: {len(titles)}, but pages: {len(pages)}; pass one for each page, None where it has none"
+        raise InvalidArgumentError(message)
+    request = Request(queries, pages, titles, native, ids)
     if not are_names:
         _warn_of_long_queries(request)
     return request
@@ -89,8 +123,9 @@ def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str
     if isinstance(pages, Mapping):
         texts, own = [*pages.values()], [*pages]
         for key, text in pages.items():
-            if not isinstance(text, str):
-                message = f"texts must be a mapping from ids to texts, but texts[{key!r}] is {type(text).__name__}"
+            if not (isinstance(text, str) or is_file(text)):
+                kind = MISSING if _is_missing(text) else type(text).__name__
+                message = f"texts must be a mapping from ids to texts, but texts[{key!r}] is {kind}"
                 raise InvalidTypeError(message)
     else:
         given = to_list(cast("Iterable[Any]", pages), "texts")
@@ -103,6 +138,9 @@ def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str
                 raise InvalidTypeError(message)
             if isinstance(page, Mapping):
                 message = f"texts[{number}] must be a string, not {type(page).__name__}; pass its text, and its id as (id, text)"
+                raise InvalidTypeError(message)
+            if _is_missing(page[1] if pairs and isinstance(page, tuple) and len(page) == 2 else page):
+                message = f"texts[{number}] is {MISSING}"
                 raise InvalidTypeError(message)
             if pairs and not (isinstance(page, tuple) and len(page) == 2):
                 like = " as texts[0] is" if number else ""
@@ -119,6 +157,16 @@ def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str
         message = "ids cannot be combined with texts that have ids of their own: pairs, or a mapping from id to text"
         raise InvalidArgumentError(message)
     return texts, own
+
+
+def is_file(page: object) -> bool:
+    """Whether a page is a document, a path or an open file, and not a text."""
+    return isinstance(page, PathLike) or hasattr(page, "read") or hasattr(page, "page_starts")
+
+
+def _is_missing(page: object) -> bool:
+    """Whether it is what pandas, polars and pyarrow have for a value that is not there."""
+    return page is None or (isinstance(page, float) and math.isnan(page)) or type(page).__name__ == "NAType"
 
 
 def _warn_of_long_queries(request: Request) -> None:
@@ -170,11 +218,9 @@ def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
     if isinstance(texts, (set, frozenset, Mapping)):
         message = f"{name} must be {wanted}, not a {kind}, whose order says nothing; pass a list"
         raise InvalidTypeError(message)
-    if hasattr(texts, "readlines"):
-        message = f"{name} must be {wanted}, not an open file; pass [file.read()] for one page, or list(file) for one in each line"
-        raise InvalidTypeError(message)
-    if hasattr(texts, "read_text"):
-        message = f'{name} must be {wanted}, not a {kind}; pass [{name}.read_text(encoding="utf-8")]'
+    if is_file(texts):
+        lines = "; list(file) has a page for each line" if hasattr(texts, "readlines") else ""
+        message = f"{name} must be {wanted}, not one {kind}; pass [{name}]{lines}"
         raise InvalidTypeError(message)
     if hasattr(texts, "to_pylist"):
         # Of an array of pyarrow, whose own items are not strings.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote._request.options import Request
 from pullquote._request.signatures import did_you_mean
-from pullquote._results import notes, prompts, representations, tables
+from pullquote._results import notes, places, prompts, representations, tables
 from pullquote._results.fields import make_lists
 from pullquote._results.highlight import Highlight, mark_spans
 from pullquote._results.marks import Marks, merged, prose_spans, shown_span, start_of, without_blank_lines
@@ -114,6 +115,10 @@ class Highlights(Sequence[list[Highlight]]):
         attributes["texts"] = [source if text is None else text for source, text in texts]
         for name, value in attributes.items():
             setattr(self, name, value)
+        if request.documents is not None:
+            self._columns = places.with_places(columns, request.documents, self.texts)
+            # A pickled result is small without them.
+            self._request = replace(request, documents=None)
         if not self and (message := columns.warning(request.options)) is not None:
             warn(message, UsageWarning)
 

@@ -398,8 +398,10 @@ def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
     code = f"import runpy, sys; sys.modules['pypdfium2'] = None; runpy.run_path({str(documents.PARSER)!r}, run_name='__main__')"
     without.write_text(code, encoding="utf-8")
     monkeypatch.setattr(documents, "PARSER", without)
-    with raises(InvalidArgumentError, "PDF", "pypdfium2", "pullquote[documents]"):
+    with raises(ModuleNotFoundError, "PDF", "pypdfium2", "pullquote[documents]") as caught:
         documents.read(pdf(three_pages))
+    assert isinstance(caught.value, PullquoteError)
+    assert caught.value.exit_code == 69
     assert ANSWER in documents.read(epub(CHAPTERS)).text
 
 

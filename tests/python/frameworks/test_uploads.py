@@ -111,9 +111,9 @@ def test_client_uploads_files(server: ServerProcess, tmp_path: Path) -> None:
         whole = client.highlights(QUESTION, files=[report], ids=[7], return_texts=True, return_vectors=True)
         assert (whole.ids, whole.page_text(0)) == ([7], local.text)
         assert whole.vectors is not None
-        assert len(whole.vectors) == len(whole[0])
-        assert whole[0][0].page_number == 2
-        assert [here.text for here in whole[0]] == [local.text[here.start : here.end] for here in whole[0]]
+        assert len(whole.vectors) == len(whole[7])
+        assert whole[7][0].page_number == 2
+        assert [here.text for here in whole[7]] == [local.text[here.start : here.end] for here in whole[7]]
 
 
 def test_client_opens_encrypted_files_and_says_what_is_wrong(server: ServerProcess) -> None:

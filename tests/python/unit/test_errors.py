@@ -183,6 +183,8 @@ def test_missing_package_names_the_extra() -> None:
     with raises(ModuleNotFoundError, *names) as caught, needs_extra("jobs"):
         importlib.import_module("no_such_package")
     assert caught.value.name == "no_such_package"
+    assert isinstance(caught.value, errors.PullquoteError)
+    assert caught.value.exit_code == errors.NoEncoderError.exit_code
 
 
 def test_wrong_index_or_address_is_our_error(highlighter: Highlighter) -> None:
