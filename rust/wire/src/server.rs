@@ -86,6 +86,10 @@ crate::settings! {
         ///
         /// Bodies that are being read count as they arrive. At the limit, the slowest of them get 408.
         max_queue_bytes: usize = 256 * MEBIBYTE,
+        /// Bytes of memory that the process may use. Running requests count at up to 128 times their bytes; those that do not
+        /// fit wait, and one that never will gets 413.
+        #[schemars(range(min = 1), extend("x-default" = "those of the machine or its container"))]
+        max_memory_bytes: Option<usize> = None,
         /// Documents of a request; more get 422.
         #[schemars(range(min = 1))]
         max_documents: usize = 1000,

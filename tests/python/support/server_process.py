@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ class StartError(Exception):
 class ServerProcess:
     """A running server; `log` is its standard error so far."""
 
-    def __init__(self, *options: str, device: str | None = "cpu") -> None:
+    def __init__(self, *options: str, device: str | None = "cpu", prefix: Sequence[str] = ()) -> None:
+        """`prefix` is the command that runs the server's."""
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - closed with the server
         on = [] if device is None else ["--device", device]
-        command = [sys.executable, "-m", "pullquote", "serve", "--json", "--port", "0", *on, *options]
+        command = [*prefix, sys.executable, "-m", "pullquote", "serve", "--json", "--port", "0", *on, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -76,9 +77,9 @@ class ServerProcess:
 
 
 @contextlib.contextmanager
-def running_server(*options: str, device: str | None = "cpu") -> Iterator[ServerProcess]:
+def running_server(*options: str, device: str | None = "cpu", prefix: Sequence[str] = ()) -> Iterator[ServerProcess]:
     """Start a server for a test that stops it or needs its own settings; others share the fixture `server`."""
-    server = ServerProcess(*options, device=device)
+    server = ServerProcess(*options, device=device, prefix=prefix)
     try:
         yield server
     finally:
@@ -86,11 +87,12 @@ def running_server(*options: str, device: str | None = "cpu") -> Iterator[Server
 
 
 @contextlib.contextmanager
-def letter_server(*options: str) -> Iterator[ServerProcess]:
+def letter_server(*options: str, prefix: Sequence[str] = ()) -> Iterator[ServerProcess]:
     """Start a server with the fake letter encoder, in a tenth of the time that the real model takes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
-        with running_server("--encoder", "support.fake_letter_encoder:letters", *options, device=None) as server:
+        letters = "--encoder", "support.fake_letter_encoder:letters"
+        with running_server(*letters, *options, device=None, prefix=prefix) as server:
             yield server
 
 

@@ -18,7 +18,7 @@ const KNOWN_SCRIPT: f32 = 4.0;
 impl Tokens {
     /// The number of a text's tokens, without special tokens.
     pub fn count(&self, text: &str) -> Result<usize> {
-        Ok(self.encode(text)?.len())
+        self.parts(text).into_iter().map(|part| Ok(self.encode(part.of(text))?.len())).sum()
     }
 
     /// How rare a word is in the model's languages: from 0, for the most frequent words, to 1, for words that the

@@ -1,6 +1,7 @@
 //! The tokens of a text one by one, and decoding ids to text.
 
 use super::boundaries::Family;
+use super::load::special_ids;
 use super::{CHUNK_BYTES, Check, Tokens, signed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::page::ByteSpan;
@@ -29,8 +30,11 @@ impl Tokens {
         check: &Check,
         visit: &mut dyn FnMut(Token<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (prefix, suffix): (&[i32], &[i32]) = if special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
-        self.visit_special(prefix, visit)?;
+        // Those of the tokenizer, which for static embeddings are not those of a row.
+        let damaged = |why: String| Error::new(ErrorKind::Internal, format!("the tokenizer failed: {why}"));
+        let (prefix, suffix) =
+            if special { special_ids(&self.tokenizer).map_err(damaged)? } else { Default::default() };
+        self.visit_special(&prefix, visit)?;
         for part in self.parts(text) {
             check()?;
             let encoding = self.encode(part.of(text))?;
@@ -40,7 +44,7 @@ impl Tokens {
                 visit(Token { id: id.cast_signed(), name, span: Some(span) })?;
             }
         }
-        self.visit_special(suffix, visit)
+        self.visit_special(&suffix, visit)
     }
 
     fn visit_special(&self, ids: &[i32], visit: &mut dyn FnMut(Token<'_>) -> Result<()>) -> Result<()> {
@@ -51,8 +55,9 @@ impl Tokens {
     }
 
     /// Parts of a text whose tokens, one part after the other, are those of the text, with the same spans.
-    fn parts(&self, text: &str) -> Vec<ByteSpan> {
-        let is_whole = self.family == Family::Unknown || self.contains_added_token(text);
+    pub(super) fn parts(&self, text: &str) -> Vec<ByteSpan> {
+        let is_known = self.byte_table.is_some() || self.family != Family::Unknown;
+        let is_whole = text.len() <= CHUNK_BYTES || !is_known || self.contains_added_token(text);
         let mut parts = Vec::new();
         let mut start = 0;
         while start < text.len() || parts.is_empty() {
@@ -67,6 +72,9 @@ impl Tokens {
 
     /// Except in BERT's family, a space belongs to the word after it, so a part begins with the first of spaces.
     fn is_part_end(&self, text: &str, byte: usize) -> bool {
+        if self.byte_table.is_some() {
+            return true;
+        }
         let begins_with_space = text[byte..].starts_with(' ') && !text[..byte].ends_with(' ');
         (matches!(self.family, Family::Bert { .. }) || begins_with_space) && self.family.is_safe(text, byte)
     }

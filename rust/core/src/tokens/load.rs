@@ -93,7 +93,7 @@ fn prepend_lowercase(tokenizer: &mut Value) -> bool {
 }
 
 /// The ids that the tokenizer puts before and after every text.
-fn special_ids(tokenizer: &Tokenizer) -> Result<(Vec<i32>, Vec<i32>), String> {
+pub(super) fn special_ids(tokenizer: &Tokenizer) -> Result<(Vec<i32>, Vec<i32>), String> {
     let encode = |text| tokenizer.encode(text, true).map_err(|error| error.to_string());
     let filled = encode("a")?;
     let inside = filled.get_special_tokens_mask().iter().position(|special| *special == 0).unwrap_or(0);

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
 use pullquote_core::runtime::call::Stop;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout_at;
 
 use crate::http::body::BodyReader;
@@ -31,6 +31,7 @@ use crate::http::reply::{Continuation, Reply, RequestTimes};
 use crate::http::request_id::RequestId;
 use crate::http::slots::{Slot, Slots};
 use crate::http::vector_headers::{COMPUTE_TOKENS, TRUNCATED};
+use crate::http::work_memory::{PARSED, STORED, TEXT};
 use crate::settings::Settings;
 
 pub(crate) struct Admission {
@@ -60,6 +61,8 @@ pub(crate) struct Admitted<S> {
     cancel: CancelOnDrop,
     /// Shared with the work that runs.
     held: Arc<HeldPermits>,
+    /// Memory that running it takes, for each byte.
+    work_multiple: usize,
     times: RequestTimes,
 }
 
@@ -106,7 +109,14 @@ pub(crate) async fn admit_and_run<S: Admits>(
     request: Request,
     work: impl FnOnce(&S, &Input) -> Result<Reply, Failure> + Send + 'static,
 ) -> Result<Response, Failure> {
-    let mut admitted = Admitted::admit(state, request).await?;
+    run(Admitted::admit(state, request).await?, work).await
+}
+
+/// Runs the work of an admitted request on a blocking thread.
+pub(crate) async fn run<S: Admits>(
+    mut admitted: Admitted<S>,
+    work: impl FnOnce(&S, &Input) -> Result<Reply, Failure> + Send + 'static,
+) -> Result<Response, Failure> {
     let run = |state: &S, input: &Input| {
         let mut reply = work(state, input)?;
         reply.headers.extend(input.ignored_header());
@@ -138,8 +148,20 @@ impl<S: Admits> Admitted<S> {
             span: parts.extensions.get().cloned(),
             cancel: CancelOnDrop(Stop::default()),
             held: Arc::new(HeldPermits { _slot: slot, memory: admission.memory.of_request(memory) }),
+            work_multiple: TEXT,
             times: RequestTimes::default(),
         })
+    }
+
+    /// A request that stores its body, or hands it to a process.
+    pub(crate) fn storing(self) -> Self {
+        Self { work_multiple: STORED, ..self }
+    }
+
+    /// Memory for parsing the body apart from its work.
+    pub(crate) fn try_acquire_parsing(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let memory = &self.held.memory;
+        memory.try_acquire_work(memory.held_bytes(), PARSED)
     }
 
     pub(crate) fn body(&self) -> Bytes {
@@ -160,6 +182,8 @@ impl<S: Admits> Admitted<S> {
         work: impl FnOnce(&S, &Input) -> Result<(T, Option<Continuation>), Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let began = Instant::now();
+        // Before the permit, which small requests need meanwhile.
+        let memory = self.held.memory.acquire_work(self.work_multiple, self.limits.deadline.into()).await?;
         let permit = self.state.admission().limiter.acquire(self.limits.priority);
         let permit = match timeout_at(self.limits.deadline.into(), permit).await {
             Ok(permit) => permit.ok_or_else(|| internal("the queue was closed"))?,
@@ -176,11 +200,12 @@ impl<S: Admits> Admitted<S> {
             ignored: RefCell::default(),
             stop: self.cancel.0.clone(),
             memory: self.held.memory.clone(),
+            work: RefCell::default(),
         };
         let (state, held) = (Arc::clone(&self.state), Arc::clone(&self.held));
         let (sender, result) = oneshot::channel();
         let ended = tokio::task::spawn_blocking(move || {
-            let held = (held, permit);
+            let held = (held, permit, memory);
             let began = Instant::now();
             let (done, rest) = match work(&state, &input) {
                 Ok((done, rest)) => (Ok(done), rest),

@@ -21,7 +21,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::body::not_json;
 use crate::http::failure::{Amount, Cause, Failure};
-use crate::http::memory::RequestMemory;
+use crate::http::memory::{FREE_BYTES, RequestMemory};
 
 /// A token or a highlight of one byte takes up to 80 bytes of JSON, and no option alone takes more.
 pub(crate) const MULTIPLE: usize = 80;
@@ -29,8 +29,8 @@ pub(crate) const MULTIPLE: usize = 80;
 /// Every answer may have this many bytes.
 pub(crate) const LEAST: usize = 1024 * 1024;
 
-/// Bytes of a chunk. The first chunk of an answer is free: those of all connections together are little.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes of a chunk. The first chunk of an answer does not count.
+const CHUNK_BYTES: usize = FREE_BYTES;
 
 /// Writes the JSON of an answer.
 pub(crate) struct AnswerWriter {
@@ -128,6 +128,28 @@ impl AnswerWriter {
         self.json(value)?;
         self.chunk.push(b'\n');
         Ok(())
+    }
+
+    /// Appends JSON that is written without serde.
+    pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Failure> {
+        write(&mut self.chunk);
+        if self.chunk.len() < CHUNK_BYTES { Ok(()) } else { self.end_chunk() }
+    }
+
+    /// Appends a list; `write` appends an entry.
+    pub(crate) fn entries<T>(
+        &mut self,
+        entries: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Vec<u8>, T),
+    ) -> Result<(), Failure> {
+        self.append(|json| json.push(b'['))?;
+        for (place, entry) in entries.into_iter().enumerate() {
+            self.append(|json| {
+                json.extend_from_slice(if place > 0 { b"," } else { b"" });
+                write(json, entry);
+            })?;
+        }
+        self.append(|json| json.push(b']'))
     }
 
     pub(crate) fn finish(mut self) -> Result<WrittenAnswer, Failure> {

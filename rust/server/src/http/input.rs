@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use pullquote_core::runtime::call::{Call, Stop};
 use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::answer::AnswerWriter;
 use crate::http::auth::KeyHash;
@@ -14,6 +15,7 @@ use crate::http::body;
 use crate::http::failure::Failure;
 use crate::http::memory::RequestMemory;
 use crate::http::request_id::RequestId;
+use crate::http::work_memory::{FREE_WORK, QUERY, TEXT};
 
 /// Fields of the request that the route does not know.
 pub(crate) const IGNORED: HeaderName = HeaderName::from_static("x-ignored-fields");
@@ -41,13 +43,28 @@ pub(crate) struct Input {
     pub(super) ignored: RefCell<Vec<String>>,
     pub(super) stop: Stop,
     pub(crate) memory: RequestMemory,
+    pub(super) work: RefCell<MoreWork>,
 }
 
-/// The deadline and cancellation of a request's calls, for any thread.
+/// Memory for work beyond that on the body.
+pub(super) struct MoreWork {
+    /// Bytes that do not count: small requests do not wait for large ones.
+    free: usize,
+    taken: Vec<OwnedSemaphorePermit>,
+}
+
+impl Default for MoreWork {
+    fn default() -> Self {
+        Self { free: FREE_WORK, taken: Vec::new() }
+    }
+}
+
+/// The deadline and cancellation of a request's calls and its memory, for any thread.
 #[derive(Clone)]
 pub(crate) struct RequestControl {
     limits: RequestLimits,
     stop: Stop,
+    pub(crate) memory: RequestMemory,
 }
 
 impl Input {
@@ -72,13 +89,38 @@ impl Input {
         self.end().within(timeout).call()
     }
 
+    /// Takes memory for a text that the request names and works on.
+    pub(crate) fn hold_text(&self, bytes: usize) -> Result<(), Failure> {
+        self.memory.hold(bytes)?;
+        self.work_on(bytes)
+    }
+
+    /// Takes memory for work on a text that is not in the body, until that work has ended.
+    pub(crate) fn work_on(&self, bytes: usize) -> Result<(), Failure> {
+        self.more_work(bytes, TEXT)
+    }
+
+    /// Takes memory for queries that are all asked of the same texts.
+    pub(crate) fn work_for_queries(&self, queries: usize) -> Result<(), Failure> {
+        self.more_work(self.memory.held_bytes(), QUERY * queries.saturating_sub(1))
+    }
+
+    fn more_work(&self, bytes: usize, multiple: usize) -> Result<(), Failure> {
+        let mut work = self.work.borrow_mut();
+        work.free = work.free.saturating_sub(bytes.saturating_mul(multiple));
+        if work.free == 0 && multiple > 0 {
+            work.taken.push(self.memory.try_acquire_work(bytes, multiple)?);
+        }
+        Ok(())
+    }
+
     /// A writer of the request's answer.
     pub(crate) fn answer(&self) -> AnswerWriter {
         AnswerWriter::new(self.call(None), self.memory.clone())
     }
 
     pub(crate) fn end(&self) -> RequestControl {
-        RequestControl { limits: self.limits, stop: self.stop.clone() }
+        RequestControl { limits: self.limits, stop: self.stop.clone(), memory: self.memory.clone() }
     }
 }
 

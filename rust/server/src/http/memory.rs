@@ -8,10 +8,16 @@ use std::sync::{Arc, Mutex};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::sync::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use crate::http::failure::{Cause, Failure, overloaded};
 use crate::http::unread_bodies::BodyMemory;
+use crate::http::work_memory::WorkMemory;
 use crate::settings::Settings;
+
+/// Bytes of each answer that do not count: those of all connections together are little, and small answers never wait
+/// for clients that read slowly.
+pub(crate) const FREE_BYTES: usize = 64 * 1024;
 
 /// The memory that all requests share.
 #[derive(Clone)]
@@ -19,6 +25,7 @@ pub(crate) struct SharedMemory {
     bodies: BodyMemory,
     /// One permit for each KiB.
     answers: Arc<Semaphore>,
+    work: WorkMemory,
     max_bytes: usize,
 }
 
@@ -33,7 +40,7 @@ impl SharedMemory {
     pub(crate) fn new(settings: &Settings, bodies: BodyMemory) -> Self {
         let max_bytes = settings.max_queue_bytes;
         let answers = Arc::new(Semaphore::new((max_bytes / 1024).min(Semaphore::MAX_PERMITS / 4)));
-        Self { bodies, answers, max_bytes }
+        Self { bodies, answers, work: WorkMemory::new(settings), max_bytes }
     }
 
     /// The memory of a request whose body is there.
@@ -43,6 +50,20 @@ impl SharedMemory {
 }
 
 impl RequestMemory {
+    /// Memory for running the request, until its work has ended.
+    pub(crate) async fn acquire_work(
+        &self,
+        multiple: usize,
+        deadline: Instant,
+    ) -> Result<OwnedSemaphorePermit, Failure> {
+        self.shared.work.acquire(self.held_bytes(), multiple, deadline).await
+    }
+
+    /// Memory for work on so many bytes, without waiting.
+    pub(crate) fn try_acquire_work(&self, bytes: usize, multiple: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        self.shared.work.try_acquire(bytes, multiple)
+    }
+
     /// Memory for a text that the request names.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Failure> {
         let most = self.shared.max_bytes;
@@ -67,6 +88,11 @@ impl RequestMemory {
         let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         let full = |_| overloaded("the answers that clients are reading have reached their limit; try again");
         Arc::clone(&self.shared.answers).try_acquire_many_owned(kibibytes).map_err(full)
+    }
+
+    /// Memory for vectors, which are made as a whole.
+    pub(crate) fn reserve_vectors(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+        (bytes > FREE_BYTES).then(|| self.reserve_answer(bytes)).transpose()
     }
 
     /// The most bytes of an answer: half, so that one large answer does not refuse all others.

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::openai::check_dimensions;
 use crate::app::App;
 use crate::http::body::Object;
-use crate::http::dtype::{int8, pack};
+use crate::http::dtype::{NUMBER_BYTES, int8, pack};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
@@ -238,7 +238,8 @@ fn embed(app: &App, input: &Input, version: &'static str) -> Result<Reply, Failu
             warnings: (work.truncated > 0).then(cut).into_iter().collect(),
         },
     };
-    Reply::json(input, &answer, work)
+    // Numbers, and less for all other types together.
+    Reply::written(input.answer().with_vectors(vectors.values.len() * 2 * NUMBER_BYTES), &answer, work)
 }
 
 fn purpose(name: &str) -> Result<Purpose, Failure> {
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn embedding_types_are_those_of_cohere() {
         let values = vec![0.5, -0.25, 0.0, 1.0, -1.0, 1.0, -1.0, 0.25];
-        let vectors = Vectors { values, dimension: 8, work: Work::default() };
+        let vectors = Vectors { values, dimension: 8, work: Work::default(), _memory: None };
         let all = [EmbeddingType::Int8, EmbeddingType::Uint8, EmbeddingType::Binary, EmbeddingType::Ubinary];
         let typed = ByType::of(&vectors, &all);
         assert_eq!(typed.int8.unwrap(), [[64, -32, 0, 127, -127, 127, -127, 32]]);

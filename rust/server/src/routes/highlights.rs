@@ -18,6 +18,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use futures_util::future::try_join_all;
+use pullquote_core::engine::Pairing;
 use pullquote_core::engine::options::seconds;
 use pullquote_wire::request::HighlightsRequest;
 use pullquote_wire::result::Highlights;
@@ -105,7 +106,7 @@ async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Res
 /// Highlights of the files of a form. The work takes two permits; it holds none while processes read the files.
 async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure> {
     check_origin(request.headers(), &app.settings.cors_origin)?;
-    let mut admitted = Admitted::admit(app, request).await?;
+    let mut admitted = Admitted::admit(app, request).await?.storing();
     let deadline = admitted.limits.deadline.into();
     let (form_request, names, parsings) = admitted
         .with_permit(|app, input| {
@@ -126,6 +127,7 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
     let reply = admitted.with_permit(move |app, input| {
         let documents = parsed.into_iter().map(|parsed| app.parser.finish(parsed)).collect::<Result<Vec<_>, _>>()?;
         input.memory.hold(documents.iter().map(|document| document.bytes()).sum())?;
+        input.work_on(documents.iter().map(|document| document.text.len()).sum())?;
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
         let pages: Vec<RequestPage> = pages.collect();
         check_lengths(pages.iter().map(|page| page.text.as_ref()), "file", app.settings.max_document_bytes)?;
@@ -148,6 +150,9 @@ fn respond(
         VectorFormat::read(request.return_vectors, request.encoding_format, request.embedding_dtype, kind == FORM)?;
     let request = prepare(request, documents, app.settings.max_queries, app.settings.max_query_bytes)?;
     let (texts, options) = (&request.texts, &request.options);
+    if texts.pairing != Pairing::Each {
+        input.work_for_queries(texts.queries.len())?;
+    }
     let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
@@ -156,7 +161,7 @@ fn respond(
     let mut work = answers.work;
     let queries: Vec<&str> = texts.queries.iter().map(AsRef::as_ref).collect();
     let rows = answers.scores.len() + queries.len();
-    let memory = wanted.map(|_| vectors::reserve(app, input, rows)).transpose()?;
+    let vector_bytes = wanted.map_or(Ok(0), |_| vectors::check(app, input, rows))?;
     let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;
     let (of_queries, bytes) = match vectors {
         Some(ReturnedVectors::Written { passages, queries }) => {
@@ -168,7 +173,7 @@ fn respond(
     };
     let mut rest = frame.footer(&work, input.queued);
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
-    let mut answer = frame.limited(input.answer()).with_vectors(memory.as_ref().map_or(0, |(bytes, _)| *bytes));
+    let mut answer = frame.limited(input.answer()).with_vectors(vector_bytes);
     frame.check_marks(&answer)?;
     match bytes {
         None if kind == LINES => {

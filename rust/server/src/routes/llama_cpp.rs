@@ -10,7 +10,7 @@ use super::openai::failure::OPENAI;
 use super::vectors::vector_schema;
 use super::vectors::{Direction, FieldInputs, ModelName, Texts, Truncation, check_model};
 use crate::app::App;
-use crate::http::dtype::{write_entries, write_list};
+use crate::http::dtype::{NUMBER_BYTES, write_list};
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
@@ -67,13 +67,13 @@ fn vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let inputs = FieldInputs { field: "content", items, role: Role::Passage, truncation };
     let encoding = VectorStream::of_field(app, &inputs, input.end())?;
     let vectors = encoding.normalized(normalize).whole()?;
-    let mut json = Vec::new();
-    write_entries(&mut json, vectors.rows().enumerate(), |json, (index, vector)| {
+    let mut answer = input.answer().with_vectors(vectors.values.len() * NUMBER_BYTES);
+    answer.entries(vectors.rows().enumerate(), |json, (index, vector)| {
         json.extend_from_slice(format!(r#"{{"index":{index},"embedding":["#).as_bytes());
         write_list(json, vector);
         json.extend_from_slice(b"]}");
-    });
-    Ok(Reply::new("application/json", json.into(), vectors.work))
+    })?;
+    Ok(Reply::new("application/json", answer.finish()?.into_body(), vectors.work))
 }
 
 /// The schema of the answer that [`vectors`] writes without serde.

@@ -33,6 +33,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use self::failure::MCP;
 pub(crate) use self::highlights::{FailedSource, ToolAnswer};
@@ -151,15 +152,18 @@ struct Exchange {
 struct ExchangeState {
     /// `None` while a tool works.
     admitted: Option<Admitted<App>>,
+    /// For parsing the body; a tool takes memory of its own.
+    parsing: Option<OwnedSemaphorePermit>,
     work: Work,
     /// Of the server itself, for its log; all others are results that the agent reads.
     failure: Option<Failure>,
 }
 
 impl Exchange {
-    fn new(app: &Arc<App>, admitted: Admitted<App>) -> Self {
-        let state = ExchangeState { admitted: Some(admitted), work: Work::default(), failure: None };
-        Self { app: Arc::clone(app), state: Arc::new(Mutex::new(state)) }
+    fn new(app: &Arc<App>, admitted: Admitted<App>) -> Result<Self, Failure> {
+        let parsing = Some(admitted.try_acquire_parsing()?);
+        let state = ExchangeState { admitted: Some(admitted), parsing, work: Work::default(), failure: None };
+        Ok(Self { app: Arc::clone(app), state: Arc::new(Mutex::new(state)) })
     }
 
     fn state(&self) -> MutexGuard<'_, ExchangeState> {
@@ -173,7 +177,7 @@ async fn exchange(app: &Arc<App>, sdk: &McpService, request: Request) -> Result<
     let (mut parts, body) = request.into_parts();
     let admitted = Admitted::admit(app, Request::from_parts(parts.clone(), body)).await?;
     let body = Full::new(admitted.body());
-    let exchange = Exchange::new(app, admitted);
+    let exchange = Exchange::new(app, admitted)?;
     parts.headers.insert(header::ACCEPT, ACCEPTED);
     parts.extensions.insert(exchange.clone());
     let mut handled = pin!(sdk.handle(Request::from_parts(parts, body)));
@@ -231,7 +235,11 @@ impl ServerHandler for Tools {
         let unknown = || ErrorData::internal_error("the request is not the server's", None);
         let parts = context.extensions.get::<Parts>().ok_or_else(unknown)?;
         let exchange = parts.extensions.get::<Exchange>().cloned().ok_or_else(unknown)?;
-        let mut admitted = exchange.state().admitted.take().ok_or_else(unknown)?;
+        let mut admitted = {
+            let mut state = exchange.state();
+            state.parsing = None;
+            state.admitted.take().ok_or_else(unknown)?
+        };
         let arguments = Value::Object(call.arguments.unwrap_or_default());
         let work = async {
             let app = &exchange.app;

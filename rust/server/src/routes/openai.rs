@@ -24,7 +24,7 @@ use super::token_vectors::{TokenEncoding, TokenVectors, write_lists};
 use super::unix_time;
 use crate::app::App;
 use crate::http::body;
-use crate::http::dtype::{Endianness, NumberFormat, write_entries, write_list};
+use crate::http::dtype::{Endianness, NUMBER_BYTES, NumberFormat, write_list};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::{Input, RequestControl};
 use crate::http::negotiation;
@@ -282,15 +282,15 @@ impl PooledEmbeddings {
             return encoding.into_reply(app, numbers, input.id.clone());
         }
         let vectors = encoding.whole()?;
-        let (rows, work, dimension) = (vectors.rows().len(), vectors.work, vectors.dimension);
+        let (size, work, dimension) = ((vectors.rows().len(), vectors.values.len()), vectors.work, vectors.dimension);
         if format == EncodingFormat::Float {
             let row = |index: usize| &vectors.values[index * dimension..(index + 1) * dimension];
-            return shape.reply(app, input, work, rows, |json, index| write_list(json, row(index)));
+            return shape.reply(app, input, work, size, |json, index| write_list(json, row(index)));
         }
         let packed = numbers.pack(vectors.values, dimension);
         let bytes = numbers.dtype.row_bytes(dimension);
         let row = |index: usize| &packed[index * bytes..(index + 1) * bytes];
-        shape.reply(app, input, work, rows, |json, index| write_base64(json, row(index)))
+        shape.reply(app, input, work, size, |json, index| write_base64(json, row(index)))
     }
 }
 
@@ -298,34 +298,35 @@ impl TokenEmbeddings {
     /// A list of vectors for each text, or their bytes in base64.
     pub(super) fn into_reply(self, app: &App, input: &Input, shape: ListShape) -> Result<Reply, Failure> {
         let Self { vectors, format, numbers } = self;
-        let (width, work, count) = (vectors.width, vectors.work, vectors.lengths.len());
+        let (width, work, size) = (vectors.width, vectors.work, (vectors.lengths.len(), vectors.values.len()));
         let texts: Vec<&[f32]> = vectors.texts().collect();
         if format == EncodingFormat::Float {
-            return shape.reply(app, input, work, count, |json, index| write_lists(json, texts[index], width));
+            return shape.reply(app, input, work, size, |json, index| write_lists(json, texts[index], width));
         }
         let packed = |index: usize| numbers.pack(texts[index].to_vec(), width);
-        shape.reply(app, input, work, count, |json, index| write_base64(json, &packed(index)))
+        shape.reply(app, input, work, size, |json, index| write_base64(json, &packed(index)))
     }
 }
 
 impl ListShape {
-    /// The answer with `count` entries; `write` appends the vectors of one. Apart from its index, the text around them
+    /// The answer with `count` entries and this number of values; `write` appends the vectors of one. Apart from its index, the text around them
     /// is the same, so this writes it without serde.
     fn reply(
         self,
         app: &App,
         input: &Input,
         work: Work,
-        count: usize,
+        (count, values): (usize, usize),
         write: impl Fn(&mut Vec<u8>, usize),
     ) -> Result<Reply, Failure> {
         let Self { id, object, field } = self;
-        let mut json = br#"{"object":"list","data":"#.to_vec();
-        write_entries(&mut json, 0..count, |json, index| {
+        let mut answer = input.answer().with_vectors(values * NUMBER_BYTES);
+        answer.append(|json| json.extend_from_slice(br#"{"object":"list","data":"#))?;
+        answer.entries(0..count, |json, index| {
             json.extend_from_slice(format!(r#"{{"object":"{object}","index":{index},"{field}":"#).as_bytes());
             write(json, index);
             json.push(b'}');
-        });
+        })?;
         let footer = EmbeddingsFooter {
             id: format!("{id}-{}", input.id.0),
             created: unix_time().as_secs(),
@@ -333,9 +334,11 @@ impl ListShape {
             usage: EmbeddingsUsage::of(&work),
         };
         let rest = serde_json::to_vec(&footer).map_err(|error| body::not_json(&error))?;
-        json.push(b',');
-        json.extend_from_slice(&rest[1..]);
-        Ok(Reply::new("application/json", json.into(), work))
+        answer.append(|json| {
+            json.push(b',');
+            json.extend_from_slice(&rest[1..]);
+        })?;
+        Ok(Reply::new("application/json", answer.finish()?.into_body(), work))
     }
 }
 

@@ -74,7 +74,7 @@ async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Respons
         return Err(Failure::new(Cause::UnsupportedMediaType, message));
     }
     check_origin(request.headers(), &app.settings.cors_origin)?;
-    let mut admitted = Admitted::admit(&app, request).await?;
+    let mut admitted = Admitted::admit(&app, request).await?.storing();
     let deadline = admitted.limits.deadline.into();
     let (fields, parsing) = admitted
         .with_permit(|app, input| {

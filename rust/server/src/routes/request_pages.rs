@@ -8,7 +8,6 @@ use pullquote_wire::request::{Document, DocumentFields, Documents, NO_TEXT, Stor
 use crate::app::App;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
-use crate::http::memory::RequestMemory;
 use crate::routes::item_limits::{check_count, check_lengths};
 use crate::settings::Settings;
 use crate::store::hashes::text_hash;
@@ -37,7 +36,7 @@ enum TextOwner {
 /// The pages, after checks of their number, their lengths, and that stored ones exist.
 pub(crate) fn read_pages(documents: Documents, app: &App, input: &Input) -> Result<Vec<RequestPage>, Failure> {
     let Settings { max_documents, max_document_bytes, .. } = app.settings;
-    read_pages_within(documents, max_documents, max_document_bytes, Some((&app.store, &input.memory)))
+    read_pages_within(documents, max_documents, max_document_bytes, Some((&app.store, input)))
 }
 
 /// As [`read_pages`]; without a store each document needs a text.
@@ -45,7 +44,7 @@ pub(crate) fn read_pages_within(
     documents: Documents,
     max_documents: usize,
     max_document_bytes: usize,
-    store: Option<(&Store, &RequestMemory)>,
+    store: Option<(&Store, &Input)>,
 ) -> Result<Vec<RequestPage>, Failure> {
     let stored = |id: String| Document::Fields(DocumentFields { id: Some(id.into()), ..DocumentFields::default() });
     let listed = match documents {
@@ -58,7 +57,7 @@ pub(crate) fn read_pages_within(
     Ok(pages)
 }
 
-fn read_page(document: Document, store: Option<(&Store, &RequestMemory)>) -> Result<RequestPage, Failure> {
+fn read_page(document: Document, store: Option<(&Store, &Input)>) -> Result<RequestPage, Failure> {
     let DocumentFields { id, title, text } = match document {
         Document::Text(text) => DocumentFields { text: Some(text), ..DocumentFields::default() },
         Document::Fields(fields) => fields,
@@ -66,9 +65,9 @@ fn read_page(document: Document, store: Option<(&Store, &RequestMemory)>) -> Res
     let [id, title, text] = [id, title, text].map(|field| field.map(Cow::into_owned));
     let document = match (text, &id, store) {
         (Some(text), ..) => Stored { text_hash: text_hash(&text), title: None, text },
-        (None, Some(id), Some((store, memory))) => {
+        (None, Some(id), Some((store, input))) => {
             let stored = store.get(id)?.ok_or_else(|| not_stored(id))?;
-            memory.hold(stored.text.len())?;
+            input.hold_text(stored.text.len())?;
             stored
         }
         (None, Some(_), None) => return refused(FIELD, "a document needs a text; this server stores none"),

@@ -379,7 +379,7 @@ impl Candidate {
         let value = |name: &str| fields.get(name).and_then(Value::as_str);
         if let (1, Some(id)) = (fields.len(), value("id")) {
             let stored = app.store.get(id)?.ok_or_else(|| not_stored(id))?;
-            input.memory.hold(stored.text.len())?;
+            input.hold_text(stored.text.len())?;
             return Ok(Self { text: stored.text, fields });
         }
         let parts: Vec<&str> = match (names, value("text")) {

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::Name;
 use crate::app::App;
-use crate::http::admission::admit_and_run;
+use crate::http::admission::{Admitted, admit_and_run, run};
 use crate::http::body::Object;
 use crate::http::failure::{Failure, refused};
 use crate::http::input::Input;
@@ -51,7 +51,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let path = "/documents/{id}";
     let written = vec![(JSON, schemas.response::<PutDocument>())];
     vec![
-        API.compute("/documents", put_all, "putDocuments", "Store many documents")
+        API.post("/documents", post, "putDocuments", "Store many documents")
             .described(
                 "Stores all of them or, with an error, none. With `--store`, one flush to the disk stores all. If the store \
                  has no room for all, the error names the first document that is too much.",
@@ -141,7 +141,7 @@ pub(crate) struct StoredDocument<'document> {
 }
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
-    admit_and_run(&app, request, move |app, input| {
+    run(Admitted::admit(&app, request).await?.storing(), move |app, input| {
         check_id(&id, "id")?;
         let DocumentRequest { title, text } = input.parse()?;
         check_lengths([text.as_str()], "text", app.settings.max_document_bytes)?;
@@ -153,6 +153,10 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
         Ok(Reply { status, ..Reply::json(input, &answer, Work::default())? })
     })
     .await
+}
+
+async fn post(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    run(Admitted::admit(&app, request).await?.storing(), put_all).await
 }
 
 /// One flush to the disk stores all.

@@ -24,7 +24,7 @@ use super::openai::{check_dimensions, check_int8, check_json_dtype};
 use super::token_vectors::{TokenEncoding, token_vectors_schema, write_lists};
 use crate::app::App;
 use crate::http::body::Object;
-use crate::http::dtype::{NUMBER_BYTES, write_entries, write_list};
+use crate::http::dtype::{NUMBER_BYTES, write_list};
 use crate::http::failure::{Cause, Failure};
 use crate::http::input::Input;
 use crate::http::negotiation;
@@ -258,9 +258,9 @@ pub(super) fn embed(app: &App, input: &Input) -> Result<Reply, Failure> {
         return Ok(encoding.into_reply(app, dtype.into(), input.id.clone())?.computed(compute));
     }
     let vectors = encoding.whole()?;
-    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
-    write_entries(&mut json, vectors.rows(), write_list);
-    Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
+    let mut answer = input.answer().with_vectors(vectors.values.len() * NUMBER_BYTES);
+    answer.entries(vectors.rows(), write_list)?;
+    Ok(Reply::new("application/json", answer.finish()?.into_body(), vectors.work).computed(compute))
 }
 
 fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
@@ -279,9 +279,9 @@ fn token_vectors(app: &App, input: &Input) -> Result<Reply, Failure> {
     let encoding = TokenEncoding::of_field(app, &inputs, width, input.end())?;
     let compute = Compute::of(&app.engine, inputs.items.iter().filter_map(Item::text), began.elapsed());
     let vectors = encoding.whole(app, false)?;
-    let mut json = Vec::with_capacity(vectors.values.len() * NUMBER_BYTES);
-    write_entries(&mut json, vectors.texts(), |json, text| write_lists(json, text, width));
-    Ok(Reply::new("application/json", json.into(), vectors.work).computed(compute))
+    let mut answer = input.answer().with_vectors(vectors.values.len() * NUMBER_BYTES);
+    answer.entries(vectors.texts(), |json, text| write_lists(json, text, width))?;
+    Ok(Reply::new("application/json", answer.finish()?.into_body(), vectors.work).computed(compute))
 }
 
 pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {

@@ -17,6 +17,7 @@ use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::{StreamedEmbedding, Work};
 use pullquote_core::tokens::Role;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::app::App;
@@ -46,6 +47,7 @@ pub(crate) struct VectorStream {
     dimension: usize,
     /// The setting of the model's files, unless the request overrides it.
     normalizes: bool,
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 /// A body whose parts are still being encoded.
@@ -53,11 +55,14 @@ struct Rows {
     parts: Receiver<io::Result<Bytes>>,
     /// Bytes that have not been sent.
     left: usize,
+    _memory: Option<OwnedSemaphorePermit>,
 }
 
 impl VectorStream {
-    fn new(app: &App, parts: StreamedEmbedding, end: RequestControl) -> Self {
-        Self { parts, end, dimension: app.engine.spec().dimension, normalizes: app.model.normalize }
+    fn new(app: &App, parts: StreamedEmbedding, end: RequestControl) -> Result<Self, Failure> {
+        let dimension = app.engine.spec().dimension;
+        let memory = end.memory.reserve_vectors(parts.rows() * dimension * size_of::<f32>())?;
+        Ok(Self { parts, end, dimension, normalizes: app.model.normalize, memory })
     }
 
     /// Normalizes vectors or not; `None` is as the model's own files say.
@@ -68,7 +73,7 @@ impl VectorStream {
     /// Tokenizes texts; nothing is encoded yet. Texts over the model's limit are cut.
     pub(crate) fn of(app: &App, texts: &[&str], role: Role, end: RequestControl) -> Result<Self, Failure> {
         let parts = app.engine.embed_streamed(texts, role, &end.call())?;
-        Ok(Self::new(app, parts, end))
+        Self::new(app, parts, end)
     }
 
     /// Tokenizes a field; nothing is encoded yet.
@@ -79,7 +84,7 @@ impl VectorStream {
         } else {
             let rows = inputs.rows(app, &end)?;
             let parts = app.engine.embed_rows(rows, &end.call())?;
-            Self::new(app, parts, end)
+            Self::new(app, parts, end)?
         };
         inputs.check_truncated(app, encoding.truncated())?;
         Ok(encoding)
@@ -105,7 +110,7 @@ impl VectorStream {
         if self.normalizes {
             normalize(&mut values, dimension);
         }
-        Ok(Vectors { values, dimension, work })
+        Ok(Vectors { values, dimension, work, _memory: self.memory })
     }
 
     /// Encodes the first part and answers with it; the reply's rest encodes the others.
@@ -123,6 +128,7 @@ impl VectorStream {
         if left == 0 {
             return Ok(Reply { body: first.into(), ..reply });
         }
+        let memory = self.memory.take();
         // It holds all parts and a failure, so that encoding never waits for the client.
         let (sending, parts) = channel(left + 2);
         let _ = sending.try_send(Ok(first));
@@ -141,7 +147,7 @@ impl VectorStream {
                 }
             }
         };
-        Ok(Reply { body: Body::new(Rows { parts, left: bytes }), rest: Some(Box::new(rest)), ..reply })
+        Ok(Reply { body: Body::new(Rows { parts, left: bytes, _memory: memory }), rest: Some(Box::new(rest)), ..reply })
     }
 
     fn next(&mut self, format: NumberFormat) -> Result<Option<Bytes>, Failure> {

@@ -6,6 +6,7 @@ use pullquote_core::runtime::call::unstopped;
 use pullquote_core::tokens::{GivenIds, Role, Row, RowOptions, TextOrIds, TruncationSide};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::app::App;
 use crate::http::failure::{Amount, Cause, Failure, refused};
@@ -169,6 +170,7 @@ pub(crate) struct Vectors {
     pub(crate) values: Vec<f32>,
     pub(crate) dimension: usize,
     pub(crate) work: Work,
+    pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
 
 impl Texts {

@@ -67,6 +67,7 @@ impl Backend {
             max_body_bytes: MAX_BYTES,
             max_queue_bytes: MAX_BYTES,
             max_document_bytes: MAX_BYTES,
+            max_memory_bytes: Some(usize::MAX),
             ..settings
         };
         let keys = Arc::new(Keys::read(&settings)?);

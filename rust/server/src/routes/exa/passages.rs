@@ -54,7 +54,7 @@ impl<'call> ExaPage<'call> {
         source: &'call str,
         format: Format,
     ) -> Result<Self, Failure> {
-        input.memory.hold(source.len())?;
+        input.hold_text(source.len())?;
         Ok(Self { name, title, source, document: Document::read(source, format) })
     }
 

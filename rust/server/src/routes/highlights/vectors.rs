@@ -15,7 +15,6 @@ use pullquote_core::tokens::Role;
 use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use pullquote_wire::request::VectorEncoding;
 use pullquote_wire::result::Vector;
-use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::app::App;
@@ -121,8 +120,8 @@ impl VectorFormat {
     }
 }
 
-/// Memory for this number of vectors and their JSON, with its bytes.
-pub(super) fn reserve(app: &App, input: &Input, rows: usize) -> Result<(usize, OwnedSemaphorePermit), Failure> {
+/// The bytes of this number of vectors and their JSON, if an answer may have as many.
+pub(super) fn check(app: &App, input: &Input, rows: usize) -> Result<usize, Failure> {
     let row_bytes = app.engine.spec().dimension * VALUE_BYTES;
     let (bytes, most) = (rows * row_bytes, input.memory.max_answer_bytes());
     if bytes > most {
@@ -134,7 +133,7 @@ pub(super) fn reserve(app: &App, input: &Input, rows: usize) -> Result<(usize, O
         let cause = Cause::Core(ErrorKind::InvalidArgument);
         return Err(Failure::of_field(cause, "return_vectors", message));
     }
-    Ok((bytes, input.memory.reserve_answer(bytes)?))
+    Ok(bytes)
 }
 
 impl Written {
