@@ -28,7 +28,7 @@ pub use call_options::CallOptions;
 pub use client::Client;
 pub use columns::Columns;
 pub use forms::File;
-pub use passages::{HighlightsAnswer, HighlightsRequest, ReturnOptions};
+pub use passages::{HighlightsAnswer, HighlightsArguments, ReturnOptions};
 pub use rerank::RerankResult;
 pub use settings::Settings;
 pub use stored_documents::{PutDocuments, StoredDocument};

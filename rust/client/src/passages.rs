@@ -11,7 +11,7 @@ use pullquote_core::engine::{self, Question};
 use pullquote_core::error::Result;
 use pullquote_core::text::formats::{Format, detected};
 use pullquote_wire::embedding_dtype::EmbeddingDtype;
-use pullquote_wire::request::{Document, DocumentFields, Documents, HighlightsRequest as HighlightsBody, Queries};
+use pullquote_wire::request::{Document, DocumentFields, Documents, HighlightsRequest, Queries};
 use reqwest::header::CONTENT_TYPE;
 
 use crate::call_options::CallOptions;
@@ -32,7 +32,7 @@ pub struct ReturnOptions {
 }
 
 /// The arguments of `Highlighter.highlights`, and what only a server has.
-pub struct HighlightsRequest<T> {
+pub struct HighlightsArguments<T> {
     /// The pages are texts, ids of stored documents, or the names of the files.
     pub texts: engine::Request<T>,
     /// Whether the caller passed a list of queries.
@@ -52,7 +52,7 @@ pub struct HighlightsAnswer {
     pub vectors: Option<[Vectors<u8>; 2]>,
 }
 
-impl<T: Text> HighlightsRequest<T> {
+impl<T: Text> HighlightsArguments<T> {
     /// The text of a page, if this side has it.
     fn text(&self, page: usize) -> Option<&str> {
         let is_sent = self.files.is_empty() && self.is_stored.get(page) != Some(&true);
@@ -75,14 +75,14 @@ impl<T: Text> HighlightsRequest<T> {
         let documents = if self.files.is_empty() { 0..pages.len() } else { 0..0 };
         // The text of HTML differs from what was sent.
         let differs = |page| self.text(page).is_some_and(|text| detected(self.options.format, text) == Format::Html);
-        let body = HighlightsBody {
+        let body = HighlightsRequest {
             query: if self.is_list { Some(Queries::Listed(each.collect())) } else { each.next().map(Queries::One) },
             return_texts: self.returns.texts || documents.clone().any(differs),
             documents: (!documents.is_empty()).then(|| Documents::Listed(documents.map(document).collect())),
             return_vectors: self.returns.vectors.is_some(),
             embedding_dtype: self.returns.vectors,
             options: serde_json::to_value(self.options).and_then(serde_json::from_value).map_err(invalid_body)?,
-            ..HighlightsBody::default()
+            ..HighlightsRequest::default()
         };
         serde_json::to_vec(&body).map_err(invalid_body)
     }
@@ -95,7 +95,7 @@ impl Client {
     /// Those of all calls of a [`Client`].
     pub fn highlights<T: Text>(
         &self,
-        request: HighlightsRequest<T>,
+        request: HighlightsArguments<T>,
         call: CallOptions,
     ) -> impl Future<Output = Result<HighlightsAnswer>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
@@ -103,7 +103,7 @@ impl Client {
             // The checks of the engine, before a request is sent.
             Question::new(&request.options)?;
             request.texts.check()?;
-            let HighlightsRequest { texts, files, returns, .. } = &request;
+            let HighlightsArguments { texts, files, returns, .. } = &request;
             let sent = (0..texts.pages.len()).map(|page| request.text(page));
             let size = sent.clone().flatten().map(str::len).sum::<usize>()
                 + files.iter().map(|file| file.content.len()).sum::<usize>();

@@ -251,6 +251,12 @@ fn pages_that_share_a_limit_are_searched_from_a_shortlist() {
     assert_eq!((&alone.spans, &alone.scores), (&shared.spans, &shared.scores), "as in a call of their own");
     let again = ask(&[QUERY], Effort::Auto, three);
     assert_eq!((columns(&again), again.work.encoded, again.work.tokens), (columns(&shared), 0, 0));
+    // A duplicate, which has no vectors of its own, leaves those of the first page in the cache.
+    let twice: Vec<&str> = pages.iter().copied().chain([pages[77]]).collect();
+    let twice = crate::common::request(&[QUERY], &twice, Pairing::All);
+    let ask_twice = || highlights(&engine, &twice, &question(Effort::Auto, three), &Call::default()).unwrap();
+    ask_twice();
+    assert_eq!(ask_twice().work.encoded, 0);
     // Sixty passages may come from every page; other efforts search all, and so do several queries.
     for (queries, effort, limits) in [
         (&[QUERY][..], Effort::Auto, Options { max_total_highlights: Some(60), ..Options::default() }),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use numpy::PyArray2;
-use pullquote_client::{CallOptions, File, HighlightsRequest, ReturnOptions, StoredDocument, Vectors};
+use pullquote_client::{CallOptions, File, HighlightsArguments, ReturnOptions, StoredDocument, Vectors};
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::sync::lock;
@@ -189,7 +189,7 @@ impl Client {
         let HighlightsCall { request: texts, is_list, options, server_options } = request;
         let (returns, call) = (read_return_options(&server_options)?, read_call_options(&server_options)?);
         let number = texts.queries.len();
-        let request = HighlightsRequest {
+        let request = HighlightsArguments {
             texts,
             is_list,
             is_stored: get(&server_options, "stored")?.unwrap_or_default(),

@@ -329,7 +329,8 @@ async fn finish_oldest(
 pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Comparison) {
     let Comparison { pages, duplicates, scored, .. } = comparison;
     let uses_static_vectors = context.uses_static_vectors();
-    for (page, scored) in scored.into_iter().enumerate() {
+    let firsts = scored.into_iter().enumerate().filter(|(page, _)| duplicates.first[*page] == *page);
+    for (page, scored) in firsts {
         let cached = &duplicates.cached[page];
         // Of pages that were not encoded, only the parsed page is kept.
         let parsed_only = || (uses_static_vectors && cached.is_none()).then(RowVectors::default);
