@@ -16,7 +16,7 @@ use crate::ranking::terms::{Term, terms};
 use crate::runtime::call::Call;
 use crate::text::formats::Format;
 
-/// All answers of a call as columns, which Python takes over as arrays.
+/// All answers of a call as columns, as Python has them in arrays.
 ///
 /// Answer `i` is rows `ends[i - 1]..ends[i]` of the columns. If every query is paired with every page, the answers for
 /// the first query come first, one for each page, then those for the second. Otherwise answer `i` belongs to page `i`.
@@ -112,7 +112,7 @@ impl Answers {
             ("max_total_tokens", options.max_total_tokens),
         ];
         let named: Vec<String> =
-            budgets.iter().filter_map(|(name, most)| Some(format!("{name} {}", (*most)?))).collect();
+            budgets.iter().filter_map(|(name, most)| Some(format!("{name}={}", (*most)?))).collect();
         (!named.is_empty()).then(|| {
             let named = named.join(", ");
             format!(
