@@ -60,8 +60,8 @@ async def with_aiohttp(kind: str, url: str, texts: list[str], in_flight: int, se
 
     async def ask() -> Vectors:
         if kind == "base64":
-            asked = {"input": texts, "encoding_format": "base64"}
-            async with session.post(f"{url}/v1/embeddings", json=asked) as answer:
+            body = {"input": texts, "encoding_format": "base64"}
+            async with session.post(f"{url}/v1/embeddings", json=body) as answer:
                 return of_base64((await answer.json())["data"])
         async with session.post(f"{url}/embed", json={"inputs": texts}, headers=headers) as answer:
             assert answer.status == 200

@@ -56,8 +56,8 @@ def test_marks_match_server_answer(page: Page, server: ServerProcess, text: str,
     put(page, text, "How is bread made?", written)
     slide(page, "count", 2)
     slide(page, "length", 1)
-    asked = {"query": "How is bread made?", "documents": [text], "format": written, "top_k": 2, "highlight_length": 1}
-    assert is_marked(page, server.client.post("/highlights", json=asked | {"return_texts": True}).json())
+    body = {"query": "How is bread made?", "documents": [text], "format": written, "top_k": 2, "highlight_length": 1}
+    assert is_marked(page, server.client.post("/highlights", json=body | {"return_texts": True}).json())
 
 
 def test_sliders_change_marks(page: Page, server: ServerProcess) -> None:
@@ -568,9 +568,9 @@ def test_copies(page: Page, server: ServerProcess) -> None:
     assert copied(page.locator(".copy").first) == marks(page)[0][2] or copied(page.locator(".copy").first) in BREAD
     page.locator(".request summary").click()
     command = shlex.split(copied(page.locator("#copy-curl")))
-    asked = json.loads(command[command.index("-d") + 1])
+    body = json.loads(command[command.index("-d") + 1])
     assert (command[0], command[2]) == ("curl", f"{server.url}/highlights")
-    assert server.client.post("/highlights", json=asked).json()["results"][0]["text"] == BREAD + " It's so."
+    assert server.client.post("/highlights", json=body).json()["results"][0]["text"] == BREAD + " It's so."
     done = subprocess.run(
         [sys.executable, "-c", copied(page.locator("#copy-python"))], capture_output=True, text=True, check=True
     )

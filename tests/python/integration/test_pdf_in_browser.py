@@ -47,8 +47,8 @@ def test_passage_is_marked_on_its_page(page: Page, reader: ServerProcess) -> Non
     page.locator("#count").fill("1")
     choose(page, REPORT)
     with REPORT.open("rb") as file:
-        asked = {"request": f'{{"query": "{QUESTION}", "top_k": 1, "highlight_length": 3}}'}
-        answer = reader.client.post("/highlights", data=asked, files={"file": file}).json()
+        body = {"request": f'{{"query": "{QUESTION}", "top_k": 1, "highlight_length": 3}}'}
+        answer = reader.client.post("/highlights", data=body, files={"file": file}).json()
     ((best,),) = [result["highlights"] for result in answer["results"]]
     assert "Johnson responded" in best["text"]
     image = page.locator("#reader img")

@@ -228,8 +228,8 @@ def test_mcp_and_exa_have_the_values_of_fields_that_they_name(serving: ServerPro
         assert set(passage) - set(FIELDS) == {"source"}
     with Client(serving.url) as client:
         client.put_document("moons", MARKDOWN)
-    asked = {"ids": ["moons"], "highlights": {"query": QUERY}}
-    [result] = serving.client.post("/contents", json=asked).json()["results"]
+    body = {"ids": ["moons"], "highlights": {"query": QUERY}}
+    [result] = serving.client.post("/contents", json=body).json()["results"]
     [first] = quick.highlights(QUERY, [MARKDOWN], format="auto", top_k=1)[0]
     spans = result["extras"]["highlightSpans"] if "extras" in result else result["highlightSpans"]
     place = next(index for index, span in enumerate(spans) if span["start"] == first.start)

@@ -69,12 +69,12 @@ def test_answer_in_proportion_to_request_is_written(letters: ServerProcess, aske
 
 def test_page_of_several_queries_has_text_and_blocks_once(letters: ServerProcess) -> None:
     pages = ["# Moon\n\nThe moon is white.", "Bread is baked."]
-    asked = highlights("", query=["moon", "bread"], documents=pages, format="markdown", pairing="all")
-    whole = letters.client.post("/highlights", json=asked | {"return_texts": True, "return_blocks": True}).json()
+    body = highlights("", query=["moon", "bread"], documents=pages, format="markdown", pairing="all")
+    whole = letters.client.post("/highlights", json=body | {"return_texts": True, "return_blocks": True}).json()
     assert [(page["query"], page["index"]) for page in whole["results"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [page.get("text") for page in whole["results"]] == [*pages, None, None]
     assert [len(page.get("blocks", [])) for page in whole["results"]] == [2, 1, 0, 0]
-    each = asked | {"pairing": "each", "return_texts": True}
+    each = body | {"pairing": "each", "return_texts": True}
     assert [page["text"] for page in letters.client.post("/highlights", json=each).json()["results"]] == pages
 
 
@@ -141,8 +141,8 @@ def test_named_texts_count_as_sent(letters: ServerProcess) -> None:
     large = "The moon is white. " * 200_000
     assert letters.client.put("/documents/large", json={"text": large}).status_code == 201
     assert letters.client.get("/documents/large").json()["text"] == large
-    asked = {"query": "moon", "documents": {"ids": ["large"]}, "return_texts": True, "top_k": 1}
-    assert letters.client.post("/highlights", json=asked).json()["results"][0]["text"] == large
+    body = {"query": "moon", "documents": {"ids": ["large"]}, "return_texts": True, "top_k": 1}
+    assert letters.client.post("/highlights", json=body).json()["results"][0]["text"] == large
     many = {"query": "moon", "documents": {"ids": ["large"] * 100}}
     for path in ("/highlights", "/rerank"):
         refused = letters.client.post(path, json=many)

@@ -116,8 +116,8 @@ def test_base64_and_vllm_bytes_match_octet_stream(
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_endianness_big_reverses_each_number(server: ServerProcess, dtype: str) -> None:
     def ask(encoding: str, endianness: str) -> httpx.Response:
-        asked = {"input": TEXTS, "encoding_format": encoding, "embed_dtype": dtype, "endianness": endianness}
-        return server.client.post("/v1/embeddings", json=asked)
+        body = {"input": TEXTS, "encoding_format": encoding, "embed_dtype": dtype, "endianness": endianness}
+        return server.client.post("/v1/embeddings", json=body)
 
     width = 4 if dtype == "float32" else 2
     swapped = np.frombuffer(ask("bytes_only", "little").content, f"<u{width}").astype(f">u{width}").tobytes()
@@ -317,13 +317,13 @@ def test_return_vectors_match_embed(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "binary"])
 def test_return_vectors_as_multipart_form(server: ServerProcess, dtype: str) -> None:
-    asked = QUESTION | {
+    body = QUESTION | {
         "query": ["How is bread made?", "Where is the moon?"],
         "pairing": "all",
         "embedding_dtype": dtype,
     }
     headers = {"accept": "multipart/form-data"}
-    answer = server.client.post("/highlights", json=asked | {"return_vectors": True}, headers=headers)
+    answer = server.client.post("/highlights", json=body | {"return_vectors": True}, headers=headers)
     assert answer.headers["content-type"].startswith("multipart/form-data; boundary=")
     assert int(answer.headers["content-length"]) == len(answer.content)
     boundary = answer.headers["content-type"].partition("boundary=")[2].encode()
@@ -352,5 +352,5 @@ def test_return_vectors_as_multipart_form(server: ServerProcess, dtype: str) -> 
     assert (
         server.client.post("/highlights", json=QUESTION, headers=headers).headers["content-type"] == "application/json"
     )
-    none = asked | {"return_vectors": True, "min_score": 1.0}
+    none = body | {"return_vectors": True, "min_score": 1.0}
     assert b"x-embedding-shape: 0,384" in server.client.post("/highlights", json=none, headers=headers).content

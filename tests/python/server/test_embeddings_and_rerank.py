@@ -214,13 +214,13 @@ def test_rerank_documents_by_cosine(server: ServerProcess, highlighter: Highligh
     query = "How is bread made?"
     cosines = highlighter.embed(DOCUMENTS) @ highlighter.embed([query], role="query")[0]
     expected = np.argsort(-cosines)
-    asked = {"model": MODEL, "query": query, "documents": DOCUMENTS, "top_n": 2, "return_documents": True}
-    answer = server.client.post(path, json=asked).json()
+    body = {"model": MODEL, "query": query, "documents": DOCUMENTS, "top_n": 2, "return_documents": True}
+    answer = server.client.post(path, json=body).json()
     assert [row["index"] for row in answer["results"]] == list(expected[:2])
     assert answer["results"][0]["document"] == {"text": DOCUMENTS[1]}
     assert np.allclose([row["relevance_score"] for row in answer["results"]], cosines[expected[:2]], atol=1e-5)
     assert answer["usage"]["total_tokens"] > 10
-    everything = server.client.post(path, json=asked | {"top_n": 0}).json()
+    everything = server.client.post(path, json=body | {"top_n": 0}).json()
     assert len(everything["results"]) == 3, "as vLLM's clients mean it"
 
 
@@ -239,8 +239,8 @@ def test_return_documents_has_the_default_of_each_api(server: ServerProcess) -> 
 
 
 def test_rerank_texts_as_tei(server: ServerProcess) -> None:
-    asked = {"query": "How is bread made?", "texts": DOCUMENTS, "return_text": True}
-    ranks = server.client.post("/rerank", json=asked).json()
+    body = {"query": "How is bread made?", "texts": DOCUMENTS, "return_text": True}
+    ranks = server.client.post("/rerank", json=body).json()
     assert ranks[0].keys() == {"index", "score", "text"}
     assert ranks[0]["index"] == 1
     assert [rank["score"] for rank in ranks] == sorted((rank["score"] for rank in ranks), reverse=True)

@@ -54,8 +54,8 @@ def async_contents(server: ServerProcess, urls: list[str], **asked: Any) -> Any:
     return asyncio.run(ask())
 
 
-def ask(server: ServerProcess, path: str = "/contents", **asked: Any) -> dict[str, Any]:
-    answer = server.client.post(path, json=asked)
+def ask(server: ServerProcess, path: str = "/contents", **body: Any) -> dict[str, Any]:
+    answer = server.client.post(path, json=body)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found

@@ -162,8 +162,8 @@ def test_fetch_ignores_proxy_environment(pages_there: FakeWeb, monkeypatch: pyte
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
         with letter_server(*FETCHING, "--fetch-allow", "127.0.0.1/32") as server:
-            asked = {"urls": [pages_there.page("/article", ARTICLE)], "text": True}
-            found = httpx.post(f"{server.url}/contents", json=asked, trust_env=False).json()
+            body = {"urls": [pages_there.page("/article", ARTICLE)], "text": True}
+            found = httpx.post(f"{server.url}/contents", json=body, trust_env=False).json()
         assert "Bread" in found["results"][0]["text"]
         assert proxy.requests == []
 

@@ -48,9 +48,9 @@ def test_health_of_model_with_nan_is_503(poisoned: Path) -> None:
 
 
 def test_health_of_busy_server(server: ServerProcess, pages: dict[str, str]) -> None:
-    asked = {"query": "Who?", "documents": list(pages.values())}
+    body = {"query": "Who?", "documents": list(pages.values())}
     found: list[httpx.Response] = []
-    call = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
+    call = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=body)))
     call.start()
     with httpx.Client(base_url=server.url, timeout=10) as other:
         while call.is_alive():

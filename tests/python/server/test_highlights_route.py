@@ -16,8 +16,8 @@ TEXT = "Der Mond ist weiß 🌕. Brot wird aus Mehl gebacken 🍞. Öfen sind he
 HTML = "<title>Caf&eacute;</title><h1>Caf&eacute;</h1><p>Bread &amp; butter 🍞 cost 3 €.</p><p>The moon is white.</p>"
 
 
-def ask(server: ServerProcess, **asked: Any) -> dict[str, Any]:
-    answer = server.client.post("/highlights", json=asked)
+def ask(server: ServerProcess, **body: Any) -> dict[str, Any]:
+    answer = server.client.post("/highlights", json=body)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -125,9 +125,9 @@ def test_pairing_and_fuse_over_http(server: ServerProcess, highlighter: Highligh
 
 
 def test_ndjson_matches_json(server: ServerProcess, pages: dict[str, str]) -> None:
-    asked = {"query": "Who died?", "documents": list(pages.values())[:4]}
-    whole = ask(server, **asked)
-    with server.client.stream("POST", "/highlights", json=asked, headers={"accept": "application/x-ndjson"}) as answer:
+    body = {"query": "Who died?", "documents": list(pages.values())[:4]}
+    whole = ask(server, **body)
+    with server.client.stream("POST", "/highlights", json=body, headers={"accept": "application/x-ndjson"}) as answer:
         assert answer.headers["content-type"] == "application/x-ndjson"
         *results, rest = [json.loads(line) for line in answer.iter_lines()]
     assert [[h["text"] for h in page["highlights"]] for page in results] == [
@@ -270,12 +270,12 @@ def test_answered_of_each_page_and_of_all(server: ServerProcess) -> None:
 
 
 def test_budget_that_no_sentence_fits_is_warned_of(server: ServerProcess) -> None:
-    asked = {"query": "How is bread made?", "documents": ["Bread is baked from flour."]}
-    small = server.client.post("/highlights", json=asked | {"max_chars": 3}).json()
+    body = {"query": "How is bread made?", "documents": ["Bread is baked from flour."]}
+    small = server.client.post("/highlights", json=body | {"max_chars": 3}).json()
     (warning,) = small["warnings"]
     assert names_all(warning, "max_chars", 3)
     for options in ({}, {"max_chars": 100}, {"max_chars": 3, "min_score": 0.99}, {"max_chars": 3, "documents": [""]}):
-        assert "warnings" not in server.client.post("/highlights", json=asked | options).json(), options
+        assert "warnings" not in server.client.post("/highlights", json=body | options).json(), options
 
 
 def test_form_takes_texts_without_libraries_for_documents(server: ServerProcess) -> None:

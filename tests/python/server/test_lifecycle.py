@@ -80,11 +80,11 @@ def test_log_format_json() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path: Path) -> None:
-    asked = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
+    body = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}
     with gated_server(tmp_path) as server, server.connect() as waiting:
         waiting.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n")
         found: list[httpx.Response] = []
-        caller = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=asked)))
+        caller = threading.Thread(target=lambda: found.append(server.client.post("/highlights", json=body)))
         caller.start()
         wait_for_running(server)
         server.signal(number)
@@ -97,7 +97,7 @@ def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path:
         open_gate(tmp_path)
         caller.join()
         assert found[0].status_code == 200
-        assert [page["highlights"][0]["text"] for page in found[0].json()["results"]] == asked["documents"]
+        assert [page["highlights"][0]["text"] for page in found[0].json()["results"]] == body["documents"]
         with pytest.raises(OSError, match="refused"):
             server.connect()
         assert server.wait() == 0

@@ -286,8 +286,8 @@ def test_max_key_requests_is_429_for_that_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["header", "option"])
 def test_request_timeout_is_504(narrow: ServerProcess, long: dict[str, Any], how: str) -> None:
     headers = {"request-timeout-ms": "150"} if how == "header" else {}
-    asked = long if how == "header" else long | {"timeout": 0.15}
-    answer = httpx.post(f"{narrow.url}/highlights", json=asked, headers=headers, timeout=60)
+    body = long if how == "header" else long | {"timeout": 0.15}
+    answer = httpx.post(f"{narrow.url}/highlights", json=body, headers=headers, timeout=60)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (504, "deadline_exceeded")
     assert RequestInFlight.texts(post(narrow)) == ["Bread is baked."]
 

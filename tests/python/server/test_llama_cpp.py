@@ -45,9 +45,9 @@ def test_invalid_embedding_request_is_400(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("path", ["/reranking", "/v1/reranking"])
 def test_reranking_is_rerank_without_documents(server: ServerProcess, path: str) -> None:
-    asked = {"query": "How is bread made?", "documents": DOCUMENTS, "top_n": 2}
-    answer = server.client.post(path, json=asked).json()
-    assert answer["results"] == server.client.post("/v1/rerank", json=asked).json()["results"]
+    body = {"query": "How is bread made?", "documents": DOCUMENTS, "top_n": 2}
+    answer = server.client.post(path, json=body).json()
+    assert answer["results"] == server.client.post("/v1/rerank", json=body).json()["results"]
     assert [row.keys() for row in answer["results"]] == [{"index", "relevance_score"}] * 2
     refused = server.client.post(path, json={"query": "a"})
     assert (refused.status_code, names_all(refused.json()["message"], "documents")) == (400, True)

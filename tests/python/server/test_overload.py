@@ -26,8 +26,8 @@ def small() -> Iterator[ServerProcess]:
 def ask(client: httpx.Client, number: int) -> httpx.Response:
     """A question that only this client's page answers."""
     page = f"{FILLER}Ship number {number} carries bread. {FILLER}"
-    asked = {"query": f"What does ship number {number} carry?", "documents": [page], "highlight_length": 1, "top_k": 1}
-    return client.post("/highlights", json=asked)
+    body = {"query": f"What does ship number {number} carry?", "documents": [page], "highlight_length": 1, "top_k": 1}
+    return client.post("/highlights", json=body)
 
 
 def wave(server: ServerProcess) -> tuple[int, int]:

@@ -54,9 +54,9 @@ def test_truncation_side_keeps_the_other_end(
     text = START + "the " * 300 + END
     tokens = len(server.client.post("/tokenize", json={"inputs": kept}).json()[0])
     expected = highlighter.embed([kept])[0]
-    asked = {"input": text, "truncate_prompt_tokens": tokens}
+    body = {"input": text, "truncate_prompt_tokens": tokens}
     for name in ("truncation_side", "truncation_direction"):
-        answer = server.client.post("/v1/embeddings", json=asked | {name: side})
+        answer = server.client.post("/v1/embeddings", json=body | {name: side})
         assert np.abs(vector(answer) - expected).max() < 1e-5
         assert answer.json()["usage"]["prompt_tokens"] == tokens
     tei = server.client.post("/embed", json={"inputs": "x " * 300 + text, "truncation_direction": side.title()}).json()

@@ -53,27 +53,27 @@ def test_invalid_score_request_is_vllm_error(server: ServerProcess, body: dict[s
 
 
 def test_pooling_embeds(server: ServerProcess, highlighter: Highlighter) -> None:
-    asked = {"input": DOCUMENTS, "task": "embed"}
-    answer = server.client.post("/pooling", json=asked).json()
+    body = {"input": DOCUMENTS, "task": "embed"}
+    answer = server.client.post("/pooling", json=body).json()
     vectors = np.array([row["data"] for row in answer["data"]], np.float32)
     assert np.abs(vectors - highlighter.embed(DOCUMENTS)).max() < 1e-5
-    packed = server.client.post("/pooling", json=asked | {"encoding_format": "base64"}).json()["data"]
+    packed = server.client.post("/pooling", json=body | {"encoding_format": "base64"}).json()["data"]
     assert np.array_equal(np.frombuffer(base64.b64decode(packed[0]["data"]), "<f4"), vectors[0])
     for task in ("classify", "token_classify", "plugin"):
-        refused = server.client.post("/pooling", json=asked | {"task": task})
+        refused = server.client.post("/pooling", json=body | {"task": task})
         assert refused.status_code == 400
         assert refused.json()["error"]["message"].startswith(f"Unsupported task: {task!r}")
 
 
 def test_pooling_token_embed_returns_a_vector_for_each_token(server: ServerProcess) -> None:
     raw = server.client.post("/embed_all", json={"inputs": DOCUMENTS}).json()
-    asked = {"input": DOCUMENTS, "task": "token_embed", "model": "all-MiniLM-L6-v2"}
-    answer = server.client.post("/pooling", json=asked).json()
+    body = {"input": DOCUMENTS, "task": "token_embed", "model": "all-MiniLM-L6-v2"}
+    answer = server.client.post("/pooling", json=body).json()
     assert [(row["object"], row["index"]) for row in answer["data"]] == [("pooling", 0), ("pooling", 1)]
     assert answer["usage"]["prompt_tokens"] == sum(map(len, raw))
-    plain = server.client.post("/pooling", json=asked | {"use_activation": False}).json()
+    plain = server.client.post("/pooling", json=body | {"use_activation": False}).json()
     assert [row["data"] for row in plain["data"]] == raw
-    packed = server.client.post("/pooling", json=asked | {"encoding_format": "base64", "embed_dtype": "float16"}).json()
+    packed = server.client.post("/pooling", json=body | {"encoding_format": "base64", "embed_dtype": "float16"}).json()
     for tokens, normalized, bytes_of in zip(raw, answer["data"], packed["data"], strict=True):
         lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
         assert np.abs(tokens / lengths - normalized["data"]).max() < 1e-6
@@ -125,8 +125,8 @@ def test_tokenize_prompt_as_vllm(server: ServerProcess) -> None:
     answer = server.client.post("/tokenize", json={"prompt": "Bread is baked.", "model": "all-MiniLM-L6-v2"}).json()
     assert answer["tokens"] == [token["id"] for token in tokens]
     assert (answer["count"], answer["max_model_len"], answer["token_strs"]) == (len(tokens), 256, None)
-    asked = {"prompt": "Bread is baked.", "return_token_strs": True}
-    assert server.client.post("/tokenize", json=asked).json()["token_strs"][:2] == ["[CLS]", "bread"]
+    body = {"prompt": "Bread is baked.", "return_token_strs": True}
+    assert server.client.post("/tokenize", json=body).json()["token_strs"][:2] == ["[CLS]", "bread"]
 
 
 def test_tokenize_content_as_llama_cpp(server: ServerProcess) -> None:
@@ -166,8 +166,8 @@ def test_unknown_choice_is_named_as_by_vllm(server: ServerProcess, path: str, fi
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_cohere_embedding_types(server: ServerProcess, highlighter: Highlighter, version: str) -> None:
     types = ["float", "int8", "uint8", "binary", "ubinary", "base64"]
-    asked = {"texts": DOCUMENTS, "input_type": "search_document", "embedding_types": types}
-    answer = server.client.post(f"/{version}/embed", json=asked).json()
+    body = {"texts": DOCUMENTS, "input_type": "search_document", "embedding_types": types}
+    answer = server.client.post(f"/{version}/embed", json=body).json()
     vectors = highlighter.embed(DOCUMENTS)
     embeddings = answer["embeddings"]
     assert np.abs(np.array(embeddings["float"], np.float32) - vectors).max() < 1e-5
