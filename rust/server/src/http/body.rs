@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use pullquote_core::engine::option_values::{self, OptionError};
 use pullquote_core::engine::options::Options;
@@ -23,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::failure::{Cause, Failure, overloaded, too_late};
-use crate::http::unread_bodies::{BodyMemory, too_slow};
+use crate::http::unread_bodies::BodyMemory;
 use crate::serde_messages::in_words;
 use crate::settings::Settings;
 
@@ -111,12 +110,7 @@ impl BodyReader {
         let most = if declared > 0 { declared } else { limit };
         let mut read = Vec::new();
         loop {
-            let frame = tokio::select! {
-                biased;
-                _ = &mut unread.lost => return Err(too_slow()),
-                frame = body.frame() => frame,
-            };
-            let Some(frame) = frame else { break };
+            let Some(frame) = unread.frame(&mut body).await? else { break };
             let frame =
                 frame.map_err(|error| Failure::new(Cause::Malformed, format!("the body ended early: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };

@@ -7,6 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use hyper::body::Frame;
 use pullquote_core::runtime::sync::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
@@ -25,7 +30,7 @@ pub(crate) struct BodyMemory {
     max_unread: usize,
 }
 
-/// The bodies that are being read.
+/// The bodies that wait for their clients.
 #[derive(Default)]
 struct Unread {
     next_id: u64,
@@ -42,12 +47,19 @@ struct Progress {
     _lost: oneshot::Sender<()>,
 }
 
-/// A body that is being read.
+/// A body that is being read. One that has arrived with its head never waits, and takes nothing from others.
 pub(crate) struct UnreadBody {
     all: BodyMemory,
+    began: Instant,
+    /// Until it waits.
+    memory: Option<OwnedSemaphorePermit>,
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
     id: u64,
     /// Ends when the body has lost its memory.
-    pub(crate) lost: oneshot::Receiver<()>,
+    lost: oneshot::Receiver<()>,
 }
 
 impl BodyMemory {
@@ -61,7 +73,7 @@ impl BodyMemory {
         self.reserve_before(f64::INFINITY, bytes)
     }
 
-    /// How many bodies are being read.
+    /// How many bodies wait for their clients.
     pub(crate) fn unread(&self) -> usize {
         self.lock().bodies.len()
     }
@@ -75,9 +87,15 @@ impl BodyMemory {
         if is_enough { Ok(()) } else { Err(full()) }
     }
 
-    /// Begins to read a body. At the limit of their number, the slowest body loses its place.
+    /// Begins to read a body.
     pub(crate) fn begin(&self) -> Result<UnreadBody, Failure> {
-        let (now, memory) = (Instant::now(), self.reserve(0)?);
+        let memory = Some(self.reserve(0)?);
+        Ok(UnreadBody { all: self.clone(), began: Instant::now(), memory, waiting: None })
+    }
+
+    /// Lists a body that waits for its client. At the limit of their number, the slowest body loses its place.
+    fn list(&self, began: Instant, memory: OwnedSemaphorePermit) -> Waiting {
+        let now = Instant::now();
         let mut unread = self.lock();
         if unread.bodies.len() >= self.max_unread {
             unread.drop_slowest(f64::INFINITY, now, |_| true);
@@ -85,9 +103,9 @@ impl BodyMemory {
         let (sender, lost) = oneshot::channel();
         let id = unread.next_id;
         unread.next_id += 1;
-        unread.bodies.insert(id, Progress { began: now, last: now, bytes: 0, memory, _lost: sender });
-        drop(unread);
-        Ok(UnreadBody { all: self.clone(), id, lost })
+        let bytes = memory.num_permits() * 1024;
+        unread.bodies.insert(id, Progress { began, last: now, bytes, memory, _lost: sender });
+        Waiting { id, lost }
     }
 
     /// Memory from what is free, and from bodies that come more slowly than this many bytes a second.
@@ -115,7 +133,7 @@ fn full() -> Failure {
 }
 
 /// What a body that lost its memory answers.
-pub(crate) fn too_slow() -> Failure {
+fn too_slow() -> Failure {
     let message = "too many bodies were being read, and this one came the slowest; send it again, at once";
     Failure::new(Cause::SlowSender, message)
 }
@@ -140,26 +158,53 @@ impl Progress {
 }
 
 impl UnreadBody {
-    /// Notes that a body has this many bytes, and reserves memory for a buffer of `capacity` bytes.
-    pub(crate) fn received(&self, bytes: usize, capacity: usize) -> Result<(), Failure> {
+    /// The next part of the body, if it does not lose its memory before.
+    pub(crate) async fn frame(
+        &mut self,
+        body: &mut Body,
+    ) -> Result<Option<Result<Frame<Bytes>, axum::Error>>, Failure> {
+        if let Some(frame) = body.frame().now_or_never() {
+            return Ok(frame);
+        }
+        if let Some(memory) = self.memory.take() {
+            self.waiting = Some(self.all.list(self.began, memory));
+        }
+        let Some(waiting) = &mut self.waiting else { return Err(too_slow()) };
+        tokio::select! {
+            biased;
+            _ = &mut waiting.lost => Err(too_slow()),
+            frame = body.frame() => Ok(frame),
+        }
+    }
+
+    /// Notes that the body has this many bytes, and reserves memory for a buffer of `capacity` bytes.
+    pub(crate) fn received(&mut self, bytes: usize, capacity: usize) -> Result<(), Failure> {
+        let missing = |memory: &OwnedSemaphorePermit| capacity.saturating_sub(memory.num_permits() * 1024);
+        if let Some(memory) = &mut self.memory {
+            if missing(memory) > 0 {
+                memory.merge(self.all.reserve(missing(memory))?);
+            }
+            return Ok(());
+        }
+        let Some(Waiting { id, .. }) = &self.waiting else { return Err(too_slow()) };
         let now = Instant::now();
         let (missing, rate) = {
             let mut unread = self.all.lock();
-            let body = unread.bodies.get_mut(&self.id).ok_or_else(too_slow)?;
+            let body = unread.bodies.get_mut(id).ok_or_else(too_slow)?;
             (body.bytes, body.last) = (bytes, now);
-            (capacity.saturating_sub(body.memory.num_permits() * 1024), body.rate(now))
+            (missing(&body.memory), body.rate(now))
         };
         if missing > 0 {
             let more = self.all.reserve_before(rate, missing)?;
-            self.all.lock().bodies.get_mut(&self.id).ok_or_else(too_slow)?.memory.merge(more);
+            self.all.lock().bodies.get_mut(id).ok_or_else(too_slow)?.memory.merge(more);
         }
         Ok(())
     }
 
     /// The memory of a body that is complete, with this many bytes.
-    pub(crate) fn complete(self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let body = self.all.lock().bodies.remove(&self.id);
-        let mut memory = body.map(|body| body.memory).ok_or_else(too_slow)?;
+    pub(crate) fn complete(mut self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let listed = || self.all.lock().bodies.remove(&self.waiting.as_ref()?.id).map(|body| body.memory);
+        let mut memory = self.memory.take().or_else(listed).ok_or_else(too_slow)?;
         drop(memory.split(memory.num_permits().saturating_sub(bytes.div_ceil(1024))));
         Ok(memory)
     }
@@ -167,25 +212,36 @@ impl UnreadBody {
 
 impl Drop for UnreadBody {
     fn drop(&mut self) {
-        self.all.lock().bodies.remove(&self.id);
+        if let Some(Waiting { id, .. }) = &self.waiting {
+            self.all.lock().bodies.remove(id);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::stream::pending;
     use std::time::Duration;
 
     const KIB: usize = 1024;
 
+    /// A body that waits for its client.
+    fn waiting(memory: &BodyMemory) -> UnreadBody {
+        let mut body = memory.begin().unwrap();
+        let mut never = Body::from_stream(pending::<Result<Bytes, axum::Error>>());
+        assert!(body.frame(&mut never).now_or_never().is_none());
+        body
+    }
+
     fn has_lost(body: &mut UnreadBody) -> bool {
-        matches!(body.lost.try_recv(), Err(oneshot::error::TryRecvError::Closed))
+        matches!(body.waiting.as_mut().unwrap().lost.try_recv(), Err(oneshot::error::TryRecvError::Closed))
     }
 
     /// As if the body had begun this long ago, and sent nothing since.
     fn age(body: &UnreadBody, seconds: u64) {
         let mut unread = body.all.lock();
-        let progress = unread.bodies.get_mut(&body.id).unwrap();
+        let progress = unread.bodies.get_mut(&body.waiting.as_ref().unwrap().id).unwrap();
         progress.began -= Duration::from_secs(seconds);
         progress.last -= Duration::from_secs(seconds);
     }
@@ -193,17 +249,21 @@ mod tests {
     #[test]
     fn slowest_body_loses_at_the_limit_of_their_number() {
         let memory = BodyMemory::new(1000 * KIB, 2);
-        let (mut slow, mut large) = (memory.begin().unwrap(), memory.begin().unwrap());
+        let (mut slow, mut large) = (waiting(&memory), waiting(&memory));
         slow.received(1, KIB).unwrap();
         large.received(100 * KIB, 100 * KIB).unwrap();
         age(&slow, 5);
         age(&large, 3);
-        let new = memory.begin().unwrap();
+        let mut new = waiting(&memory);
         assert!(has_lost(&mut slow) && !has_lost(&mut large));
         assert!(slow.received(2, KIB).is_err() && slow.complete(2).is_err());
         assert_eq!(memory.unread(), 2);
         new.received(10, 4 * KIB).unwrap();
         assert_eq!(new.complete(10).unwrap().num_permits(), 1);
+        let mut at_once = memory.begin().unwrap();
+        at_once.received(10, 4 * KIB).unwrap();
+        assert_eq!(at_once.complete(10).unwrap().num_permits(), 1);
+        assert!(!has_lost(&mut large) && memory.unread() == 1, "what arrives with its head takes no place");
         drop(large);
         assert_eq!((memory.unread(), memory.permits.available_permits()), (0, 1000));
     }
@@ -211,13 +271,13 @@ mod tests {
     #[test]
     fn memory_of_slower_bodies_goes_to_faster_ones_and_to_complete_requests() {
         let memory = BodyMemory::new(100 * KIB, 10);
-        let (mut slow, mut fast) = (memory.begin().unwrap(), memory.begin().unwrap());
+        let (mut slow, mut fast) = (waiting(&memory), waiting(&memory));
         slow.received(40 * KIB, 40 * KIB).unwrap();
         age(&slow, 100);
         fast.received(60 * KIB, 60 * KIB).unwrap();
         fast.received(90 * KIB, 90 * KIB).unwrap();
         assert!(has_lost(&mut slow));
-        let slower = memory.begin().unwrap();
+        let mut slower = waiting(&memory);
         age(&slower, 100);
         assert!(slower.received(20 * KIB, 20 * KIB).is_err(), "the faster one keeps its memory");
         assert!(!has_lost(&mut fast) && memory.check(100 * KIB).is_ok());
