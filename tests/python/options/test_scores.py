@@ -33,6 +33,17 @@ def test_score_does_not_depend_on_other_pages(
     assert score(highlighter, query, passage, texts) == pytest.approx(alone, abs=1e-3)
 
 
+@pytest.mark.parametrize("query", ["When did the Rhine freeze?", "Who was put on trial?", "How far is the moon?"])
+def test_effort_full_gives_each_page_the_passages_it_has_alone(
+    highlighter: Highlighter, pages: dict[str, str], query: str
+) -> None:
+    texts = [*ANSWERS.values(), *pages.values()]
+    together = highlighter.highlights(query, texts, effort="full", dedupe="none")
+    for text, found in zip(texts, together, strict=True):
+        (alone,) = highlighter.highlights(query, [text], effort="full", dedupe="none")
+        assert [(one.start, one.end, one.score) for one in found] == [(one.start, one.end, one.score) for one in alone]
+
+
 # In the last case no word is on the page, so that every window is encoded.
 @pytest.mark.parametrize(
     ("query", "passage"),

@@ -212,15 +212,16 @@ fn match_words<'page>(
     let pairs = queries.flat_map(|query| request.pages_of(query).map(move |page| (query, page)));
     let pairs: Vec<(usize, usize)> = pairs.collect();
     let bytes = pairs.iter().map(|(_, page)| pages[*page].text.text().len()).sum();
-    let words = engine.pool.run(call, bytes, |check| {
+    let matches = engine.pool.run(call, bytes, |check| {
         text_pool::map(&pairs, |(query, index)| {
             let title_relevance = titles.relevance(*query, *index);
-            WordMatch::new(request.queries[*query], *index, &pages[*index], title_relevance, &matching, check)
+            let page = &pages[*index];
+            let words = WordMatch::new(request.queries[*query], *index, page, title_relevance, &matching, check)?;
+            Ok(PageMatch::new(words, lexical_weight))
         })
     })?;
-    let mut words = words.into_iter();
-    let of_query = |query| PageMatch::of_query(words.by_ref().take(request.pages_of(query).len()), lexical_weight);
-    Ok((0..request.queries.len()).map(of_query).collect())
+    let mut matches = matches.into_iter();
+    Ok((0..request.queries.len()).map(|query| matches.by_ref().take(request.pages_of(query).len()).collect()).collect())
 }
 
 /// Predicts the cosines of all windows, from words and static vectors.

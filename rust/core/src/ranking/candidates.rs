@@ -120,27 +120,15 @@ pub(crate) fn select_contenders(
     limits: &CandidateLimits,
 ) -> Option<Vec<Vec<Selection>>> {
     select_more(rankings, |query, ranking| {
-        let pages = || ranking.pages.iter().zip(&provisional[query]);
-        // With `Fast`, a page's windows must also reach the best passages of all pages.
-        let over_all = if limits.effort == Effort::Fast {
-            let with_titles = |(page, orders): (&PageRanking, &Vec<f32>)| {
-                let title = page.title_relevance();
-                orders.iter().map(|order| order + title).collect::<Vec<f32>>()
-            };
-            order_to_beat(pages().flat_map(with_titles).collect(), limits)
-        } else {
-            f32::NEG_INFINITY
-        };
         let least_logit = least_logit(ranking, limits);
         let select = |(page, orders): (&PageRanking, &Vec<f32>)| {
             let selection = page.scored.selection.clone();
             let WindowSelection::Only(selected) = &selection.windows else { return selection };
-            let order = order_to_beat(orders.clone(), limits).max(over_all - page.title_relevance());
-            let least = Thresholds { order, logit: least_logit };
-            let added = contenders(&page.scored, selected, ranking.scale, least, limits);
+            let least = Thresholds { order: order_to_beat(orders.clone(), limits), logit: least_logit };
+            let added = contenders(page, selected, least, limits);
             Selection { windows: WindowSelection::union(selected, &added), ..selection }
         };
-        pages().map(select).collect()
+        ranking.pages.iter().zip(&provisional[query]).map(select).collect()
     })
 }
 
@@ -277,23 +265,18 @@ fn least_logit(ranking: &QueryRanking, limits: &CandidateLimits) -> f32 {
 }
 
 /// The windows beyond `selected` that would pass both thresholds with a high cosine.
-fn contenders(
-    page: &ScoredWindows,
-    selected: &[usize],
-    scale: Scale,
-    least: Thresholds,
-    limits: &CandidateLimits,
-) -> Vec<usize> {
-    let matched = &page.prediction.matched;
-    let mut is_selected = vec![false; page.prediction.cosines.len()];
+fn contenders(page: &PageRanking, selected: &[usize], least: Thresholds, limits: &CandidateLimits) -> Vec<usize> {
+    let PageRanking { scored, scale, .. } = page;
+    let matched = &scored.prediction.matched;
+    let mut is_selected = vec![false; scored.prediction.cosines.len()];
     for window in selected {
         is_selected[*window] = true;
     }
     let deviations = if matches_poorly(&matched.words) { POOR_DEVIATIONS } else { DEVIATIONS };
     let competes = limits.min_logit == f32::NEG_INFINITY;
     let most = if competes { COMPETING_DEVIATIONS } else { LEAST_SCORE_DEVIATIONS };
-    let cosines = page.above_prediction(deviations);
-    let cosines_for_logit = page.above_prediction(deviations.min(most));
+    let cosines = scored.above_prediction(deviations);
+    let cosines_for_logit = scored.above_prediction(deviations.min(most));
     let z = scale.all(&cosines);
     let order_bound = |seed: usize, window: usize| {
         let logit = matched.words.logit(seed, cosines[window]);

@@ -1,7 +1,7 @@
 //! Query match: what the words of a query say on a page, before any vector.
 //!
-//! A [`WordMatch`] is of one page alone. A [`PageMatch`] has its lexical scores on one scale with those of the other
-//! pages of the call.
+//! A [`WordMatch`] has the raw scores. A [`PageMatch`] adds their scale and weight. Both are of one page alone: the
+//! other pages of a call change neither its passages nor their scores.
 
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ struct UnitCoverage {
     headings: Vec<f32>,
 }
 
-/// A match with one of the pages that are compared.
+/// A match whose scores have the scale of the page's windows.
 pub(crate) struct PageMatch<'page> {
     pub(crate) words: WordMatch<'page>,
     pub(crate) lexical_weight: f32,
@@ -222,35 +222,17 @@ fn credit_headers(coverage: &mut [f32], tables: &[NamedTable]) {
 }
 
 impl<'page> PageMatch<'page> {
-    /// Compares all pages of a query. Words weigh less if no unit of any page has a good part of the query.
-    pub(crate) fn of_query(pages: impl Iterator<Item = WordMatch<'page>>, weight: LexicalWeight) -> Vec<Self> {
-        let pages: Vec<WordMatch> = pages.collect();
-        let coverage = pages.iter().filter_map(|words| words.coverage.as_ref());
-        let best = coverage.flat_map(|coverage| &coverage.units).copied().reduce(f32::max).unwrap_or(1.0);
-        let weights = pages.iter().map(|words| weight.weight(words.page.parsed.characters_per_token, best));
-        let weights: Vec<f32> = weights.collect();
-        Self::compare(pages.into_iter().zip(weights).collect())
-    }
-
-    /// Compares some of the pages of a query with one another, with the weights that words have among all.
-    pub(crate) fn among(listed: impl Iterator<Item = Self>) -> Vec<Self> {
-        Self::compare(listed.map(|page| (page.words, page.lexical_weight)).collect())
-    }
-
-    /// Brings pages, each with its lexical weight, to one scale.
-    fn compare(pages: Vec<(WordMatch<'page>, f32)>) -> Vec<Self> {
-        let scale = Scale::of(pages.iter().flat_map(|(words, _)| &words.bm25), BM25);
-        let compare = |(words, lexical_weight): (WordMatch<'page>, f32)| {
-            let bm25 = scale.all(&words.bm25);
-            let lexical = match &words.coverage {
-                Some(UnitCoverage { units, paragraphs, headings, .. }) => {
-                    relevance::lexical(&words.best_around(&bm25, 0.0), units, paragraphs, headings)
-                }
-                None => bm25.clone(),
-            };
-            Self { words, lexical_weight, bm25, lexical }
+    /// Words weigh less if no unit has a good part of the query.
+    pub(crate) fn new(words: WordMatch<'page>, weight: LexicalWeight) -> Self {
+        let lexical_weight = weight.weight(words.page.parsed.characters_per_token, words.best_coverage());
+        let bm25 = Scale::of(words.bm25.iter(), BM25).all(&words.bm25);
+        let lexical = match &words.coverage {
+            Some(UnitCoverage { units, paragraphs, headings, .. }) => {
+                relevance::lexical(&words.best_around(&bm25, 0.0), units, paragraphs, headings)
+            }
+            None => bm25.clone(),
         };
-        pages.into_iter().map(compare).collect()
+        Self { words, lexical_weight, bm25, lexical }
     }
 
     /// Seeds that may become passages.

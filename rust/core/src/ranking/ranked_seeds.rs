@@ -1,7 +1,8 @@
 //! Ranked seeds: the relevance, the order and the likelihood of every seed of a query's pages, from the windows scored
 //! so far.
 //!
-//! Scales span all pages of a query, so that relevance is comparable between its pages.
+//! A scale spans the windows of one page, so that the other pages of a call change neither its passages nor their
+//! scores. Between pages only logits are compared.
 
 use super::relevance::{COSINE, Scale};
 use super::scored_windows::ScoredWindows;
@@ -21,6 +22,8 @@ pub(crate) struct RankedSeeds {
 /// A page's seeds, ranked for a query.
 pub(crate) struct PageRanking<'query> {
     pub(crate) scored: ScoredWindows<'query>,
+    /// Of its cosines.
+    pub(crate) scale: Scale,
     pub(crate) seeds: RankedSeeds,
     /// Whether any window around each seed has a score.
     is_scored: Vec<bool>,
@@ -28,15 +31,14 @@ pub(crate) struct PageRanking<'query> {
 
 /// The rankings of all pages that a query searches.
 pub(crate) struct QueryRanking<'query> {
-    /// Of the pages' cosines.
-    pub(crate) scale: Scale,
     pub(crate) pages: Vec<PageRanking<'query>>,
 }
 
 impl RankedSeeds {
-    fn new(scored: &ScoredWindows, scale: Scale, unit_scale: Scale, is_scored: &[bool]) -> Self {
+    fn new(scored: &ScoredWindows, scale: Scale, is_scored: &[bool]) -> Self {
         let (matched, static_means) = (&scored.prediction.matched, &scored.prediction.static_means);
         let (words, cosines) = (&matched.words, scored.estimates());
+        let unit_scale = Scale::of(scored.unit_cosines.iter(), COSINE);
         let relevance = matched.relevance(&scale.all(&cosines), &unit_scale.all(&scored.unit_cosines));
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
         let mean = Scale::of(cosines.iter(), COSINE).at(0.0) as f32;
@@ -76,10 +78,11 @@ impl RankedSeeds {
 }
 
 impl<'query> PageRanking<'query> {
-    fn new(scored: ScoredWindows<'query>, scale: Scale, unit_scale: Scale) -> Self {
-        let is_scored = scored.scored_seeds();
-        let seeds = RankedSeeds::new(&scored, scale, unit_scale, &is_scored);
-        Self { scored, seeds, is_scored }
+    fn new(scored: ScoredWindows<'query>) -> Self {
+        let (cosines, squares) = scored.estimates_for_scale();
+        let (scale, is_scored) = (Scale::with_squares(&cosines, squares, COSINE), scored.scored_seeds());
+        let seeds = RankedSeeds::new(&scored, scale, &is_scored);
+        Self { scored, scale, seeds, is_scored }
     }
 
     /// The page's index in the call.
@@ -110,23 +113,11 @@ impl<'query> PageRanking<'query> {
 
 /// Ranks the seeds of each query's pages.
 pub(crate) fn rank(scored: Vec<Vec<ScoredWindows<'_>>>) -> Vec<QueryRanking<'_>> {
-    scored.into_iter().map(QueryRanking::new).collect()
+    let ranking = |pages: Vec<_>| QueryRanking { pages: pages.into_iter().map(PageRanking::new).collect() };
+    scored.into_iter().map(ranking).collect()
 }
 
-impl<'query> QueryRanking<'query> {
-    fn new(pages: Vec<ScoredWindows<'query>>) -> Self {
-        let (mut cosines, mut squares) = (Vec::new(), 0.0);
-        for scored in &pages {
-            let (estimates, predicted_squares) = scored.estimates_for_scale();
-            squares += predicted_squares;
-            cosines.extend(estimates);
-        }
-        let scale = Scale::with_squares(&cosines, squares, COSINE);
-        let unit_scale = Scale::of(pages.iter().flat_map(|scored| &scored.unit_cosines), COSINE);
-        let pages = pages.into_iter().map(|scored| PageRanking::new(scored, scale, unit_scale));
-        Self { scale, pages: pages.collect() }
-    }
-
+impl QueryRanking<'_> {
     /// Whether any page is not encoded whole.
     pub(crate) fn is_partial(&self) -> bool {
         self.pages.iter().any(|page| page.scored.selection.windows != WindowSelection::All)

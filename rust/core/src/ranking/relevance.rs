@@ -1,7 +1,7 @@
 //! Relevance: the cosine and the words of a unit in one number.
 //!
 //! Cosines and BM25 scores have different scales, which vary with the model and the query. Both become z-scores over
-//! all windows of the request: `z = (value - mean) / deviation`. A window's relevance is `(1 - lexical_weight) *
+//! all windows of the page: `z = (value - mean) / deviation`. A window's relevance is `(1 - lexical_weight) *
 //! z(cosine) + lexical_weight * z(BM25)`. A sentence's takes the best windows around it, and adds coverage:
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //!
 //! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). The heading
 //! of a section adds what it covers and the sentence does not, and more of it in the order of passages. Relevance
-//! compares the windows of one call; [`super::probability`] tells how good they are.
+//! compares the windows of one page; [`super::probability`] tells how good they are.
 //! docs/decisions/0001-passages-and-relevance.md has the trials of the constants.
 
 use std::collections::VecDeque;

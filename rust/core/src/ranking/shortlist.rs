@@ -4,7 +4,6 @@
 //! with [`super::Effort::Instant`]. The best are searched as in any call; the others give no passages.
 
 use super::prediction::Prediction;
-use super::query_match::PageMatch;
 use super::ranked_seeds::{PageRanking, QueryRanking, rank};
 use super::scored_windows::accept_predictions;
 
@@ -22,8 +21,7 @@ pub(crate) fn shortlist_length(pages: usize, passages: usize) -> Option<usize> {
 }
 
 /// Keeps the `count` pages of each query whose best passages come first by prediction. Ties go to the earlier page.
-/// Predicts anew for these only, as in a call of their own: they are compared with one another, by words and not by
-/// static vectors.
+/// Predicts anew for these, as in a call of their own: by words and not by static vectors.
 pub(crate) fn take_shortlist<'page>(
     predictions: Vec<Vec<Prediction<'page>>>,
     count: usize,
@@ -32,7 +30,7 @@ pub(crate) fn take_shortlist<'page>(
     let is_listed: Vec<Vec<bool>> = rankings.iter().map(|ranking| best_pages(ranking, count)).collect();
     let take = |(pages, is_listed): (Vec<Prediction<'page>>, Vec<bool>)| {
         let listed = pages.into_iter().zip(is_listed).filter(|(_, is_listed)| *is_listed);
-        PageMatch::among(listed.map(|(page, _)| page.matched)).into_iter().map(Prediction::of_listed).collect()
+        listed.map(|(page, _)| Prediction::of_listed(page.matched)).collect()
     };
     predictions.into_iter().zip(is_listed).map(take).collect()
 }
