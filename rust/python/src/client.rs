@@ -200,7 +200,7 @@ impl Client {
         };
         Ok(self.call(self.client.highlights(request, call), move |py, answer| {
             let rows = answer.columns.rows.len();
-            let mut columns = HighlightColumns::from(answer.columns);
+            let mut columns = HighlightColumns::of_columns(py, answer.columns)?;
             if let (Some([of_passages, of_queries]), Some(dtype)) = (answer.vectors, returns.vectors) {
                 columns.vectors = Some([packed(py, rows, dtype, of_passages)?, packed(py, number, dtype, of_queries)?]);
             }

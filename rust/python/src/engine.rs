@@ -64,7 +64,7 @@ impl Engine {
         let finished = leave_python(py, None, |_| lock(&self.steps).step())?;
         let output = |Finished { id, answers, progress }: Finished| {
             let (columns, error) = match answers {
-                Ok(answers) => (Some(Py::new(py, HighlightColumns::from(answers))?), None),
+                Ok(answers) => (Some(Py::new(py, HighlightColumns::of_answers(py, answers)?)?), None),
                 Err(error) => (None, Some(PyErr::from(Failure(error)).into_value(py))),
             };
             Ok(FinishedRequest { request_id: id, columns, error, progress: progress.into() })

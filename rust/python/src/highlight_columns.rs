@@ -23,26 +23,27 @@ use crate::texts::SERVER_OPTIONS;
 /// server has the page.
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct HighlightColumns {
+    /// Without the pages' texts, which callers pass.
     answers: Answers,
+    /// For each page its text, or `None` where that is the source.
+    page_texts: Py<PyList>,
     /// From a server, a highlight for each row; else empty.
     highlights: Vec<Highlight<'static>>,
     /// From a server, bytes: a row for each highlight, and a row for each query.
     pub(crate) vectors: Option<[Py<PyArray2<u8>>; 2]>,
 }
 
-impl From<Answers> for HighlightColumns {
-    fn from(answers: Answers) -> Self {
-        Self::from(Columns { answers, rows: Vec::new() })
-    }
-}
-
-impl From<Columns> for HighlightColumns {
-    fn from(Columns { answers, rows: highlights }: Columns) -> Self {
-        Self { answers, highlights, vectors: None }
-    }
-}
-
 impl HighlightColumns {
+    pub(crate) fn of_answers(py: Python<'_>, answers: Answers) -> PyResult<Self> {
+        Self::of_columns(py, Columns { answers, rows: Vec::new() })
+    }
+
+    pub(crate) fn of_columns(py: Python<'_>, columns: Columns) -> PyResult<Self> {
+        let Columns { mut answers, rows: highlights } = columns;
+        let page_texts = PyList::new(py, std::mem::take(&mut answers.texts))?.unbind();
+        Ok(Self { answers, page_texts, highlights, vectors: None })
+    }
+
     /// Visits rows: the row, its highlight, and where that starts and ends in bytes of its page, if that is at hand.
     pub(crate) fn each(
         &self,
@@ -82,7 +83,7 @@ impl HighlightColumns {
 impl HighlightColumns {
     /// Rows that [`Self::json`] wrote. A pickled result has them; its columns are its own.
     #[new]
-    fn new(json: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, json: &str) -> PyResult<Self> {
         let rows: Vec<(i64, Highlight)> = serde_json::from_str(json).map_err(|error| invalid(&error))?;
         let (pages, highlights): (Vec<i64>, Vec<Highlight>) = rows.into_iter().unzip();
         let span =
@@ -91,7 +92,7 @@ impl HighlightColumns {
         let (contexts, headers, sources) = (spans.clone(), spans.clone(), spans.clone());
         let scores = highlights.iter().map(|highlight| highlight.score).collect();
         let answers = Answers { pages, spans, contexts, headers, sources, scores, ..Answers::default() };
-        Ok(Self { answers, highlights, vectors: None })
+        Self::of_columns(py, Columns { answers, rows: highlights })
     }
 
     /// The attributes of `Highlights`. Their arrays are copies, because callers may change them; `texts` has `None` where the
@@ -122,7 +123,7 @@ impl HighlightColumns {
         for (name, column) in reals {
             columns.set_item(name, vector(py, column.clone()))?;
         }
-        columns.set_item("texts", answers.texts.clone())?;
+        columns.set_item("texts", &self.page_texts)?;
         columns.set_item("formats", answers.formats.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         columns.set_item("work", Work::from(answers.work))?;
         let [vectors, query_vectors] = match &self.vectors {

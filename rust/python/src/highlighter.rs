@@ -78,7 +78,7 @@ impl Highlighter {
             let call = call.clone().with_priority(options.priority);
             self.engine.wait(&call, self.engine.highlights(&request, &question, &call))
         })?;
-        Ok(answers.into())
+        HighlightColumns::of_answers(py, answers)
     }
 
     fn highlights_arrow(
@@ -129,7 +129,7 @@ impl Highlighter {
         let work = |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
             engine.highlights(&request, &question, &call).await
         };
-        self.start(call, reply_to, work, |py, answers| HighlightColumns::from(answers).into_py_any(py))
+        self.start(call, reply_to, work, |py, answers| HighlightColumns::of_answers(py, answers)?.into_py_any(py))
     }
 
     fn start_embed(

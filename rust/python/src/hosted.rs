@@ -133,7 +133,7 @@ impl HostedCall {
             lengths: vector(py, lengths),
         };
         let result = result.map(|result| match result {
-            HostedResult::Answers(answers) => HighlightColumns::from(*answers).into_py_any(py),
+            HostedResult::Answers(answers) => HighlightColumns::of_answers(py, *answers)?.into_py_any(py),
             HostedResult::Response(json) => Ok(PyBytes::new(py, &json).into_any().unbind()),
         });
         Ok((batches.into_iter().map(batch).collect(), result.transpose()?))

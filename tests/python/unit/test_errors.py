@@ -209,7 +209,7 @@ def test_missing_and_excess_arguments_are_our_errors(highlighter: Highlighter) -
 
 
 def test_budget_below_every_sentence_warns(highlighter: Highlighter) -> None:
-    with pytest.warns(errors.UsageWarning, match=r"max_chars 5") as warned:
+    with pytest.warns(errors.UsageWarning, match=r"max_chars=5") as warned:
         assert not highlighter.highlights("Where?", ["Here it is, at last."], max_chars=5)
     assert warned[0].filename == __file__
 
