@@ -159,9 +159,9 @@ impl<S: Admits> Admitted<S> {
     }
 
     /// Memory for parsing the body apart from its work.
-    pub(crate) fn try_acquire_parsing(&self) -> Result<OwnedSemaphorePermit, Failure> {
+    pub(crate) fn try_acquire_parsing(&self) -> Result<Option<OwnedSemaphorePermit>, Failure> {
         let memory = &self.held.memory;
-        memory.try_acquire_work(memory.held_bytes(), PARSED)
+        memory.try_acquire_large_work(memory.held_bytes(), PARSED)
     }
 
     pub(crate) fn body(&self) -> Bytes {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::http::failure::{Cause, Failure, overloaded};
 use crate::http::unread_bodies::BodyMemory;
-use crate::http::work_memory::WorkMemory;
+use crate::http::work_memory::{FREE_WORK, WorkMemory};
 use crate::settings::Settings;
 
 /// Bytes of each answer that do not count: those of all connections together are little, and small answers never wait
@@ -62,6 +62,16 @@ impl RequestMemory {
     /// Memory for work on so many bytes, without waiting.
     pub(crate) fn try_acquire_work(&self, bytes: usize, multiple: usize) -> Result<OwnedSemaphorePermit, Failure> {
         self.shared.work.try_acquire(bytes, multiple)
+    }
+
+    /// The same, or none for little work: small requests do not wait for large ones.
+    pub(crate) fn try_acquire_large_work(
+        &self,
+        bytes: usize,
+        multiple: usize,
+    ) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+        let is_large = bytes.saturating_mul(multiple) > FREE_WORK;
+        is_large.then(|| self.try_acquire_work(bytes, multiple)).transpose()
     }
 
     /// Memory for a text that the request names.

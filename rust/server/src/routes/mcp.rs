@@ -161,7 +161,7 @@ struct ExchangeState {
 
 impl Exchange {
     fn new(app: &Arc<App>, admitted: Admitted<App>) -> Result<Self, Failure> {
-        let parsing = Some(admitted.try_acquire_parsing()?);
+        let parsing = admitted.try_acquire_parsing()?;
         let state = ExchangeState { admitted: Some(admitted), parsing, work: Work::default(), failure: None };
         Ok(Self { app: Arc::clone(app), state: Arc::new(Mutex::new(state)) })
     }

@@ -157,15 +157,15 @@ impl Store {
     }
 
     /// The documents with words of a query, the best by BM25 first.
-    pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<(String, Stored)>> {
+    pub(crate) fn search(&self, query: &str, most: usize) -> Result<Vec<String>> {
         let Some(expression) = full_text_index::expression(query) else { return Ok(Vec::new()) };
         let open = self.lock();
         let found = || {
             let mut best = open.connection.prepare_cached(full_text_index::BEST)?;
             let rows = best.query_map(params![expression, most], |row| row.get(0))?;
             let rows: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
-            let mut get = open.connection.prepare_cached(&format!("{SELECT} WHERE rowid = ?"))?;
-            rows.into_iter().map(|row| get.query_row([row], stored)).collect::<rusqlite::Result<Vec<_>>>()
+            let mut id = open.connection.prepare_cached("SELECT id FROM documents WHERE rowid = ?")?;
+            rows.into_iter().map(|row| id.query_row([row], |row| row.get(0))).collect::<rusqlite::Result<Vec<_>>>()
         };
         found().map_err(|error| broken(&error))
     }

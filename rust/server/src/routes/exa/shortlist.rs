@@ -12,6 +12,7 @@ use pullquote_core::tokens::Role;
 use crate::app::App;
 use crate::http::failure::Failure;
 use crate::http::input::Input;
+use crate::http::work_memory::TEXT;
 use crate::routes::vector_stream::VectorStream;
 use crate::store::Stored;
 
@@ -32,28 +33,38 @@ pub(in crate::routes) struct Found {
 
 /// The best documents of the store for a query.
 pub(super) fn shortlist(app: &App, input: &Input, query: &str, most: usize) -> Result<(Vec<Found>, Work), Failure> {
-    let documents = app.store.search(query, (most * CANDIDATES).max(MIN_CANDIDATES))?;
-    if documents.is_empty() {
+    let ids = app.store.search(query, (most * CANDIDATES).max(MIN_CANDIDATES))?;
+    if ids.is_empty() {
         return Ok((Vec::new(), Work::default()));
     }
     let call = input.call(None);
+    // One document after the other: all of them may be as much as the store.
     let (mut passages, mut counts) = (Vec::new(), Vec::new());
-    for (_, stored) in &documents {
+    for id in &ids {
         call.check()?;
-        let of_page = best_passages(&stored.text, query, &|| call.check())?;
+        // It may have been deleted since.
+        let text = app.store.get(id)?.map_or_else(String::new, |stored| stored.text);
+        let _memory = input.memory.try_acquire_large_work(text.len(), TEXT)?;
+        let of_page = best_passages(&text, query, &|| call.check())?;
         counts.push(of_page.len());
-        passages.extend(of_page);
+        passages.extend(of_page.into_iter().map(str::to_owned));
     }
+    let passages: Vec<&str> = passages.iter().map(String::as_str).collect();
     let request = VectorStream::of(app, &[query], Role::Query, input.end())?.whole()?;
     let vectors = VectorStream::of(app, &passages, Role::Passage, input.end())?.whole()?;
     let mut scores = cosines(&request.values, &vectors.values).into_iter();
-    let mut found: Vec<Found> = documents
-        .into_iter()
-        .zip(counts)
-        .map(|((id, stored), count)| Found { id, stored, score: scores.by_ref().take(count).fold(0.0, f32::max) })
-        .collect();
-    found.sort_by(|a, b| b.score.total_cmp(&a.score));
-    found.truncate(most);
+    let mut ranked: Vec<(String, f32)> = Vec::new();
+    for (id, count) in ids.into_iter().zip(counts) {
+        ranked.push((id, scores.by_ref().take(count).fold(0.0, f32::max)));
+    }
+    ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let mut found = Vec::new();
+    for (id, score) in ranked.into_iter().take(most) {
+        if let Some(stored) = app.store.get(&id)? {
+            input.memory.hold(stored.text.len())?;
+            found.push(Found { id, stored, score });
+        }
+    }
     let mut work = request.work;
     work += vectors.work;
     Ok((found, work))
