@@ -280,8 +280,8 @@ class Client(BaseClient):
     - `rows_per_request`: maximum texts of one request for vectors; more texts are split over several requests.
     - `bytes_per_request`: maximum bytes of UTF-8 of one request for vectors.
     - `max_answer_bytes`: maximum bytes of a JSON answer. The shape of vectors bounds binary answers.
-    - `retries`: maximum retries of a request after 429, 502, 503, 504, a broken connection, or its `timeout`. Retries wait a
-      random, growing time, and at least the server's `Retry-After`.
+    - `retries`: maximum retries of a request after 408, 429, 502, 503, 504, a broken connection, or its `timeout`. Retries wait
+      a random, growing time, and at least the server's `Retry-After`.
     - `retry_budget`: maximum share of retries among all requests, beyond ten in ten seconds.
     - `proxy`: proxy, such as `http://host:3128`; environment variables are ignored.
     - `wire_dtype`: type in which the server sends vectors that are returned as float32: ``"float32"``, ``"float16"`` or

@@ -23,7 +23,8 @@ impl RetryAdvice {
         }
         match status.as_u16() {
             502 | 503 => Self::OtherServer(retry_after),
-            429 | 504 => Self::Again(retry_after),
+            // 408: the body came more slowly than others.
+            408 | 429 | 504 => Self::Again(retry_after),
             _ => Self::Nothing,
         }
     }

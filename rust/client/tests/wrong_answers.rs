@@ -210,6 +210,7 @@ fn broken_requests_are_retried_and_refused_ones_are_not() {
         (Act::WriteAndReset(Vec::new()), 2),
         (Act::WriteAndClose(honest(&texts(2, "text"))[..200].to_vec()), 2),
         (at_once(answer(429, &[("retry-after", "0"), ("content-length", "0")], b"")), 2),
+        (at_once(answer(408, &[("content-length", "0")], b"")), 2),
         (at_once(answer(503, &[("content-length", "0")], b"")), 2),
         (at_once(answer(504, &[("content-length", "0")], b"")), 2),
         (at_once(answer(500, &[("content-length", "0")], b"")), 1),

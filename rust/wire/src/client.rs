@@ -56,7 +56,7 @@ crate::settings! {
         /// Maximum bytes of a JSON answer. The shape of vectors bounds binary answers.
         #[schemars(range(min = 1))]
         max_answer_bytes: usize = 256 * 1024 * 1024,
-        /// Maximum retries of a request after 429, 502, 503, 504, a broken connection, or its `timeout`.
+        /// Maximum retries of a request after 408, 429, 502, 503, 504, a broken connection, or its `timeout`.
         ///
         /// Retries wait a random, growing time, and at least the server's `Retry-After`.
         retries: u32 = 3,
