@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::http::failure::{Cause, Failure, overloaded};
 
 /// Bytes that every body has ahead in the comparison, so that a new one is fast and one that stops is soon slow.
-const HEAD_START: usize = 16 * 1024;
+const HEAD_START: u32 = 16 * 1024;
 
 /// Memory for bodies, over all requests.
 #[derive(Clone)]
@@ -152,8 +152,8 @@ impl Progress {
     /// Bytes a second since it began, or less if nothing came for a while.
     fn rate(&self, now: Instant) -> f64 {
         let seconds = |since: Instant| now.saturating_duration_since(since).as_secs_f64().max(1e-6);
-        let average = (HEAD_START + self.bytes) as f64 / seconds(self.began);
-        average.min(HEAD_START as f64 / seconds(self.last))
+        let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX).saturating_add(HEAD_START);
+        (f64::from(bytes) / seconds(self.began)).min(f64::from(HEAD_START) / seconds(self.last))
     }
 }
 

@@ -39,7 +39,7 @@ impl DiskReserve {
         }
         file.set_len(0)?;
         // A hole would take no space.
-        let zeros = [0; 64 * 1024];
+        let zeros = vec![0; 64 * 1024];
         for _ in 0..size / zeros.len() {
             file.write_all(&zeros)?;
         }

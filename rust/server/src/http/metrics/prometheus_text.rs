@@ -1,4 +1,4 @@
-//! Metrics in the text format of Prometheus (0.0.4), for clients that do not read OpenMetrics.
+//! Metrics in the text format of Prometheus (0.0.4), for clients that do not read `OpenMetrics`.
 
 use std::collections::HashSet;
 
