@@ -6,15 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pullquote._engine.highlighter import Highlighter, shared_highlighter
+from pullquote._models.choice import EMBEDDED_NAME
 from pullquote._request.options import Options
-from pullquote._request.signatures import what_was_meant
-from pullquote.errors import InvalidTypeError
+from pullquote._request.signatures import did_you_mean, what_was_meant
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
     from pullquote._results.highlight import Highlight
     from pullquote.client import Client
 
-__all__ = ["Source", "check_options", "check_source", "default_source", "find_passages", "title_of"]
+__all__ = [
+    "Source",
+    "check_options",
+    "check_source",
+    "default_source",
+    "embedding_source",
+    "find_passages",
+    "model_of",
+    "title_of",
+]
 
 Source: TypeAlias = "Highlighter | Client"
 
@@ -34,13 +44,39 @@ def check_source(source: object) -> None:
         raise InvalidTypeError(message)
 
 
-def check_options(options: Mapping[str, Any], adapter: str) -> Options:
-    """The options of an adapter's calls. Raises `InvalidTypeError`, a `TypeError`, for an unknown one."""
+def embedding_source(source: Source | None, model: str | None, option: str) -> Source | None:
+    """The source of an adapter's vectors: the highlighter that is given, or the shared one of the model.
+
+    `option` is what the framework calls the model. Raises `InvalidArgumentError` for both.
+    """
+    check_source(source)
+    if model is None or source is None:
+        return source if model is None else shared_highlighter(None if model == EMBEDDED_NAME else model)
+    if model == model_of(source):
+        return source
+    message = f"{option}={model!r} is not the model of the highlighter, {model_of(source)!r}; pass one of the two"
+    raise InvalidArgumentError(message)
+
+
+def model_of(source: Source | None) -> str:
+    """The name of the model of a source; a server's is only known there."""
+    return EMBEDDED_NAME if source is None else getattr(source, "model_name", "pullquote")
+
+
+def check_options(options: Mapping[str, Any], adapter: str, own: Sequence[str] = ()) -> Options:
+    """The options of an adapter's calls. Raises `InvalidTypeError`, a `TypeError`, for an unknown one.
+
+    `own` are the adapter's arguments for all documents together, which an unknown option is compared with first.
+    """
     known = Options.__annotations__.keys() - SET_BY_ADAPTER
     if unknown := options.keys() - known:
         name = min(unknown)
-        own = f"; {adapter} sets it" if name in SET_BY_ADAPTER else what_was_meant(name, sorted(known))
-        message = f"{adapter}(): got an unexpected keyword argument {name!r}{own}"
+        meant = what_was_meant(name, sorted(known))
+        if of_all := did_you_mean(name, own):
+            each = meant.removeprefix("; did you mean").removesuffix("?")
+            meant = f"{of_all.removesuffix('?')} of all documents{f', or{each} of each' if each else ''}?"
+        own_one = f"; {adapter} sets it" if name in SET_BY_ADAPTER else meant
+        message = f"{adapter}(): got an unexpected keyword argument {name!r}{own_one}"
         raise InvalidTypeError(message)
     return cast(Options, dict(options))
 

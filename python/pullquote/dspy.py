@@ -50,7 +50,7 @@ def passages_tool(
     Raises `InvalidTypeError` for an unknown option, and for documents that are not a mapping. The tool raises the errors of
     `Highlighter.highlights`.
     """
-    checked = check_options(options, "passages_tool")
+    checked = check_options(options, "passages_tool", ["top_n"])
     check_source(highlighter)
     if not isinstance(documents, Mapping):
         message = f"documents must be a mapping from titles to texts, not {type(documents).__name__}"

@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
+from pullquote._adapter import (
+    Source,
+    check_options,
+    check_source,
+    default_source,
+    embedding_source,
+    find_passages,
+    title_of,
+)
 from pullquote._extras import needs_extra
 from pullquote._request.options import Options
+from pullquote._request.signatures import checked
 from pullquote._results.highlight import Highlight
 
 with needs_extra("langchain"):
@@ -28,9 +37,10 @@ class PullquoteCompressor(BaseDocumentCompressor):
     Pass it to `ContextualCompressionRetriever` or `DocumentCompressorPipeline`. All documents of a call are one call of
     `highlights`, so budgets such as `max_total_tokens` are for all of them. No documents give no passages.
 
-    Each passage is a `Document` with the id and the metadata of its document, and in its metadata `relevance_score` (0 to 1),
-    `start` and `end`: ``document.page_content[start:end]`` is the passage (in HTML, its source). ``metadata["title"]`` of a
-    document is its title for the ranking.
+    Each passage is a `Document` with the metadata of its document, and in its metadata `relevance_score` (0 to 1), `source_id`
+    (its document's id), `start` and `end`: ``document.page_content[start:end]`` is the passage (in HTML, its source). A
+    `start_index`, which splitters add, is that of the passage. Its own id is its document's with `start` and `end`.
+    ``metadata["title"]`` of a document is its title for the ranking.
 
     - `highlighter`: a `Highlighter` or `Client`; `None` is the highlighter that `pullquote.highlights` shares.
     - `top_n`: maximum passages of all documents together; `None` is all.
@@ -50,7 +60,7 @@ class PullquoteCompressor(BaseDocumentCompressor):
         self, highlighter: Source | None = None, *, top_n: int | None = None, **options: Unpack[Options]
     ) -> None:
         """Keep the options; the first call loads the model."""
-        checked = check_options(options, type(self).__name__)
+        checked = check_options(options, type(self).__name__, ["top_n"])
         check_source(highlighter)
         fields: dict[str, Any] = {"highlighter": highlighter, "top_n": top_n, "options": checked}
         super().__init__(**fields)
@@ -70,20 +80,30 @@ class PullquoteCompressor(BaseDocumentCompressor):
 
 
 def _passage(document: Document, passage: Highlight) -> Document:
-    found = {"relevance_score": passage.score, "start": passage.source_start, "end": passage.source_end}
-    return Document(passage.text, id=document.id, metadata={**document.metadata, **found})
+    start, end = passage.source_start, passage.source_end
+    found = {"relevance_score": passage.score, "start": start, "end": end}
+    if isinstance(first := document.metadata.get("start_index"), int):
+        found["start_index"] = first + start
+    if document.id is None:
+        return Document(passage.text, metadata={**document.metadata, **found})
+    # Stores and retrievers take documents with equal ids as one.
+    metadata = {**document.metadata, "source_id": document.id, **found}
+    return Document(passage.text, id=f"{document.id}:{start}-{end}", metadata=metadata)
 
 
 class PullquoteEmbeddings(Embeddings):
     """The vectors of a `Highlighter` or `Client`, for LangChain's vector stores. `None` is the shared highlighter.
 
-    Vectors have length one, and as many numbers as the model's dimension. All texts of a call are one call of `embed`.
+    Instead, `model` is a model's name or directory, as of `pullquote.highlights`. Vectors have length one, and as many numbers
+    as the model's dimension. All texts of a call are one call of `embed`.
+
+    Raises `InvalidArgumentError` for a `model` that is not that of the highlighter.
     """
 
-    def __init__(self, highlighter: Source | None = None) -> None:
-        """Keep the highlighter; the first call loads the model."""
-        check_source(highlighter)
-        self.highlighter = highlighter
+    @checked
+    def __init__(self, highlighter: Source | None = None, *, model: str | None = None) -> None:
+        """Keep the highlighter, or load the model; without both, the first call loads the embedded one."""
+        self.highlighter = embedding_source(highlighter, model, "model")
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """A vector for each text."""

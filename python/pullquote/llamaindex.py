@@ -8,7 +8,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Unpack
 
-from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
+from pullquote._adapter import (
+    Source,
+    check_options,
+    check_source,
+    default_source,
+    embedding_source,
+    find_passages,
+    model_of,
+    title_of,
+)
 from pullquote._extras import needs_extra
 from pullquote._request.options import Options
 from pullquote._results.highlight import Highlight
@@ -62,7 +71,7 @@ class PullquotePostprocessor(BaseNodePostprocessor):
     ) -> None:
         """Keep the options; the first call loads the model."""
         check_source(highlighter)
-        fields: dict[str, Any] = {"top_n": top_n, "options": check_options(options, type(self).__name__)}
+        fields: dict[str, Any] = {"top_n": top_n, "options": check_options(options, type(self).__name__, ["top_n"])}
         super().__init__(**fields)
         self._highlighter = highlighter
 
@@ -113,18 +122,31 @@ def _source(node: BaseNode) -> RelatedNodeType:
 class PullquoteEmbedding(BaseEmbedding):
     """The vectors of a `Highlighter` or `Client`, for LlamaIndex's indexes. `None` is the shared highlighter.
 
-    Vectors have length one. `embed_batch_size` texts are one call of `embed`.
+    Instead, `model_name` is a model's name or directory, as of `pullquote.highlights`. Vectors have length one.
+    `embed_batch_size` texts are one call of `embed`.
+
+    Raises `InvalidArgumentError` for a `model_name` that is not that of the highlighter.
     """
 
     _highlighter: Source | None = PrivateAttr()
 
     def __init__(
-        self, highlighter: Source | None = None, *, embed_batch_size: int = BATCH_SIZE, **settings: Any
+        self,
+        highlighter: Source | None = None,
+        *,
+        model_name: str | None = None,
+        embed_batch_size: int = BATCH_SIZE,
+        **settings: Any,
     ) -> None:
-        """Keep the highlighter; the first call loads the model. `settings` are those of LlamaIndex's `BaseEmbedding`."""
-        check_source(highlighter)
-        super().__init__(**{"model_name": "pullquote", "embed_batch_size": embed_batch_size, **settings})
-        self._highlighter = highlighter
+        """Keep the highlighter, or load the model; without both, the first call loads the embedded one.
+
+        `settings` are those of LlamaIndex's `BaseEmbedding`.
+        """
+        source = embedding_source(highlighter, model_name, "model_name")
+        super().__init__(
+            **{"model_name": model_name or model_of(highlighter), "embed_batch_size": embed_batch_size, **settings}
+        )
+        self._highlighter = source
 
     @classmethod
     def class_name(cls) -> str:

@@ -13,7 +13,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 import pullquote
-from pullquote.errors import InvalidArgumentError, InvalidTypeError
+from pullquote._models.choice import embedded_model
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, ModelNotFoundError
 from pullquote.langchain import PullquoteCompressor, PullquoteEmbeddings
 from support.messages import raises
 from support.sources import BREAD, MOON, QUESTION, TEXTS, TIDES, CountingHighlighter
@@ -28,10 +29,31 @@ def test_passages_are_exact_and_keep_id_and_metadata(source: pullquote.Highlight
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
     for passage in found:
-        document = next(document for document in DOCUMENTS if document.id == passage.id)
+        document = next(document for document in DOCUMENTS if document.id == passage.metadata["source_id"])
         assert passage.metadata["url"] == document.metadata["url"]
         assert document.page_content[passage.metadata["start"] : passage.metadata["end"]] == passage.page_content
     assert "start" not in DOCUMENTS[0].metadata
+    assert len({passage.id for passage in PullquoteCompressor(source).compress_documents(DOCUMENTS, QUESTION)}) > 3
+    assert PullquoteCompressor(source).compress_documents([Document(MOON)], QUESTION)[0].id is None
+
+
+def test_start_index_of_a_splitter_is_that_of_the_passage(highlighter: pullquote.Highlighter) -> None:
+    chunk = Document(MOON, metadata={"start_index": 1000})
+    (found,) = PullquoteCompressor(highlighter, top_k=1).compress_documents([chunk], QUESTION)
+    assert found.metadata["start_index"] == 1000 + MOON.index(found.page_content)
+    assert chunk.metadata == {"start_index": 1000}
+
+
+def test_embeddings_compute_the_model_that_is_named(highlighter: pullquote.Highlighter) -> None:
+    named = PullquoteEmbeddings(model=str(embedded_model()))
+    assert np.allclose(named.embed_query("moon"), PullquoteEmbeddings().embed_query("moon"), atol=1e-6)
+    assert PullquoteEmbeddings(highlighter, model="all-MiniLM-L6-v2").highlighter is highlighter
+    with raises(ModelNotFoundError, "/nowhere"):
+        PullquoteEmbeddings(model="/nowhere")
+    with raises(InvalidArgumentError, "model='org/other'", "'all-MiniLM-L6-v2'"):
+        PullquoteEmbeddings(highlighter, model="org/other")
+    with raises(InvalidTypeError, "model_name", "PullquoteEmbeddings"):
+        PullquoteEmbeddings(model_name="org/other")  # type: ignore[call-arg]
 
 
 def test_all_documents_are_one_call(counting: CountingHighlighter) -> None:
@@ -42,7 +64,7 @@ def test_all_documents_are_one_call(counting: CountingHighlighter) -> None:
 
 def test_top_k_is_for_each_document_and_top_n_for_all(highlighter: pullquote.Highlighter) -> None:
     each = PullquoteCompressor(highlighter, top_k=1).compress_documents(DOCUMENTS, QUESTION)
-    assert sorted(str(passage.id) for passage in each) == ["d0", "d1", "d2"]
+    assert sorted(passage.metadata["source_id"] for passage in each) == ["d0", "d1", "d2"]
     best = PullquoteCompressor(highlighter, top_k=1, top_n=2).compress_documents(DOCUMENTS, QUESTION)
     assert list(best) == list(each)[:2]
 
@@ -60,7 +82,7 @@ def test_min_score_may_leave_nothing(highlighter: pullquote.Highlighter) -> None
 def test_order_position_follows_the_documents(highlighter: pullquote.Highlighter) -> None:
     reader = PullquoteCompressor(highlighter, order="position", top_k=2, highlight_length=1)
     found = reader.compress_documents([DOCUMENTS[2], DOCUMENTS[0]], QUESTION)
-    places = [(["d2", "d0"].index(str(passage.id)), passage.metadata["start"]) for passage in found]
+    places = [(["d2", "d0"].index(passage.metadata["source_id"]), passage.metadata["start"]) for passage in found]
     assert places == sorted(places)
     assert len(places) > 2
 
@@ -88,7 +110,7 @@ def test_compressor_works_in_a_retriever_and_a_pipeline(source: pullquote.Highli
         base_retriever=store.as_retriever(search_kwargs={"k": 2}),
     )
     (found,) = retriever.invoke(QUESTION)
-    assert (found.id, found.page_content[:20]) == ("d0", "The Moon is 384,400 ")
+    assert (found.metadata["source_id"], found.page_content[:20]) == ("d0", "The Moon is 384,400 ")
     (same,) = asyncio.run(retriever.ainvoke(QUESTION))
     assert same.page_content == found.page_content
 
@@ -103,6 +125,8 @@ def test_embeddings_are_those_of_the_highlighter(source: pullquote.Highlighter |
 def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:
     with raises(InvalidTypeError, "PullquoteCompressor", "top_j", "top_k"):
         PullquoteCompressor(highlighter, top_j=1)  # type: ignore[call-arg]
+    with raises(InvalidTypeError, "topn", "'top_n' of all documents", "'top_k' of each"):
+        PullquoteCompressor(highlighter, topn=1)  # type: ignore[call-arg]
     with raises(InvalidTypeError, "titles", "PullquoteCompressor sets it"):
         PullquoteCompressor(highlighter, titles=["a"])
     with raises(ValueError, "top_n"):

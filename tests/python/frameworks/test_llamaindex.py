@@ -14,7 +14,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
 
 import pullquote
-from pullquote.errors import InvalidArgumentError, InvalidTypeError
+from pullquote._models.choice import embedded_model
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, ModelNotFoundError
 from pullquote.llamaindex import PullquoteEmbedding, PullquotePostprocessor
 from support.messages import raises
 from support.sources import BREAD, MOON, QUESTION, TEXTS, CountingHighlighter
@@ -108,9 +109,23 @@ def test_async_calls_are_the_same(highlighter: pullquote.Highlighter) -> None:
     assert np.allclose(vector, highlighter.embed([QUESTION], role="query")[0], atol=1e-6)
 
 
+def test_embedding_computes_the_model_that_is_named(highlighter: pullquote.Highlighter) -> None:
+    named = PullquoteEmbedding(model_name=str(embedded_model()))
+    ours = PullquoteEmbedding()
+    assert np.allclose(named.get_text_embedding("moon"), ours.get_text_embedding("moon"), atol=1e-6)
+    assert (named.model_name, ours.model_name) == (str(embedded_model()), "all-MiniLM-L6-v2")
+    assert PullquoteEmbedding.from_dict(ours.to_dict()).model_name == ours.model_name
+    with raises(ModelNotFoundError, "/nowhere"):
+        PullquoteEmbedding(model_name="/nowhere")
+    with raises(InvalidArgumentError, "model_name='org/other'", "'all-MiniLM-L6-v2'"):
+        PullquoteEmbedding(highlighter, model_name="org/other")
+
+
 def test_arguments_are_checked(highlighter: pullquote.Highlighter) -> None:
     with raises(InvalidTypeError, "PullquotePostprocessor", "top_j", "top_k"):
         PullquotePostprocessor(highlighter, top_j=1)  # type: ignore[call-arg]
+    with raises(InvalidTypeError, "topn", "'top_n' of all documents", "'top_k' of each"):
+        PullquotePostprocessor(highlighter, topn=1)  # type: ignore[call-arg]
     with raises(InvalidArgumentError, "query_bundle"):
         PullquotePostprocessor(highlighter).postprocess_nodes(nodes(MOON))
     assert PullquotePostprocessor(highlighter, top_k=2).to_dict()["options"] == {"top_k": 2}
