@@ -15,7 +15,7 @@ from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
 from pullquote._native import ClientCall, Document
 from pullquote._request.options import Options, Page, Pages
-from pullquote._request.signatures import signed_as
+from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
 from pullquote.client import (
     BaseClient,
@@ -45,6 +45,7 @@ class AsyncClient(BaseClient):
     with asyncio and uvloop, and in several event loops.
     """
 
+    @checked
     def __init__(self, url: str | Sequence[str], **settings: Unpack[ClientSettings]) -> None:
         """Check the settings; the first call starts threads and connects."""
         super().__init__(url, **settings)
@@ -54,6 +55,7 @@ class AsyncClient(BaseClient):
         value: _Value = await self._calls.run(lambda reply_to, _: call.start(reply_to))
         return value
 
+    @checked
     @signed_as(Highlighter.highlights)
     async def highlights(
         self,
@@ -91,6 +93,7 @@ class AsyncClient(BaseClient):
     async def embed(
         self, texts: Iterable[str], *, embedding_dtype: EmbeddingDtype, **options: Unpack[EmbedOptions]
     ) -> NDArray[Any]: ...
+    @checked
     @signed_as(Highlighter.embed)
     async def embed(
         self,
@@ -103,6 +106,7 @@ class AsyncClient(BaseClient):
         call = EmbedCall(texts, embedding_dtype, options)
         return call.result(await self._run(self._native.embed(call.texts, call.is_query, call.options)))
 
+    @checked
     async def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
     ) -> list[RerankResult]:
@@ -111,6 +115,7 @@ class AsyncClient(BaseClient):
         ranks = await self._run(self._native.rerank(query, texts, top_n, {"timeout": timeout}))
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
+    @checked
     async def put_document(
         self,
         document_id: str,
@@ -122,6 +127,7 @@ class AsyncClient(BaseClient):
         """Store a document under an id: see `Client.put_document`."""
         return await self._run(self._native.put_document(document_id, text, title, {"timeout": timeout}))
 
+    @checked
     async def put_documents(
         self,
         texts: Pages,
@@ -134,14 +140,17 @@ class AsyncClient(BaseClient):
         names, pages, listed = check_documents(texts, ids, titles)
         return await self._run(self._native.put_documents(names, pages, listed, {"timeout": timeout}))
 
+    @checked
     async def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document: see `Client.get_document`."""
         return await self._run(self._native.get_document(document_id, {"timeout": timeout}))
 
+    @checked
     async def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document: see `Client.delete_document`."""
         await self._run(self._native.delete_document(document_id, {"timeout": timeout}))
 
+    @checked
     async def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
         """Check that each server can encode: see `Client.health`."""
         return dict(await self._run(self._native.health({"timeout": timeout})))

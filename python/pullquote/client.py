@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote import _native
+from pullquote._engine.handle import NotCopied
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files as read_files_of
 from pullquote._native import Document, PutDocuments
@@ -31,7 +32,7 @@ from pullquote._request.options import (
     to_list,
 )
 from pullquote._request.settings import ClientSettings
-from pullquote._request.signatures import signed_as
+from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
 from pullquote._text_files import unreadable
 from pullquote._warnings import warn
@@ -224,9 +225,10 @@ def check_documents(
 _open: weakref.WeakSet[BaseClient] = weakref.WeakSet()
 
 
-class BaseClient:
+class BaseClient(NotCopied):
     """Shared by `Client` and `AsyncClient`: the settings, and cutting."""
 
+    @checked
     def __init__(self, url: str | Sequence[str], **settings: Unpack[ClientSettings]) -> None:
         """Check the settings; the first call starts threads and connects."""
         urls: list[str] = [url] if isinstance(url, str) else list(url) if isinstance(url, Iterable) else []
@@ -295,6 +297,7 @@ class Client(BaseClient):
     protocol; no part of such an answer is used.
     """
 
+    @checked
     @signed_as(Highlighter.highlights)
     def highlights(
         self,
@@ -349,6 +352,7 @@ class Client(BaseClient):
     def embed(
         self, texts: Iterable[str], *, embedding_dtype: EmbeddingDtype, **options: Unpack[EmbedOptions]
     ) -> NDArray[Any]: ...
+    @checked
     @signed_as(Highlighter.embed)
     def embed(
         self,
@@ -373,6 +377,7 @@ class Client(BaseClient):
         call = EmbedCall(texts, embedding_dtype, options)
         return call.result(self._native.embed(call.texts, call.is_query, call.options).wait())
 
+    @checked
     def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
     ) -> list[RerankResult]:
@@ -381,6 +386,7 @@ class Client(BaseClient):
         ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}).wait()
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
+    @checked
     def put_document(
         self,
         document_id: str,
@@ -395,6 +401,7 @@ class Client(BaseClient):
         """
         return self._native.put_document(document_id, text, title, {"timeout": timeout}).wait()
 
+    @checked
     def put_documents(
         self,
         texts: Pages,
@@ -417,14 +424,17 @@ class Client(BaseClient):
         names, pages, listed = check_documents(texts, ids, titles)
         return self._native.put_documents(names, pages, listed, {"timeout": timeout}).wait()
 
+    @checked
     def get_document(self, document_id: str, *, timeout: float | None = None) -> Document:
         """Read a stored document. Raises `NotFoundError` if there is none."""
         return self._native.get_document(document_id, {"timeout": timeout}).wait()
 
+    @checked
     def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document. Raises `NotFoundError` if there is none."""
         self._native.delete_document(document_id, {"timeout": timeout}).wait()
 
+    @checked
     def health(self, *, timeout: float | None = None) -> dict[str, str | None]:
         """Ask each server, once, whether it can encode. Returns `None` or the reason for each URL."""
         return dict(self._native.health({"timeout": timeout}).wait())

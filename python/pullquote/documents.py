@@ -158,6 +158,7 @@ def detect(data: bytes) -> DocumentFormat:
     return cast("DocumentFormat", kind.name) if kind.parsed_format else "text"
 
 
+@checked
 def read(
     source: str | os.PathLike[str] | bytes | BinaryIO | TextIO,
     *,

@@ -17,6 +17,7 @@ from pullquote._engine.page_files import read_files
 from pullquote._native import Batch, CacheState, DeviceState, EngineSettings, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
 from pullquote._request.options import Options, Pages, Request, check_request
+from pullquote._request.signatures import checked
 from pullquote._results.fields import Match
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, PullquoteError
@@ -73,6 +74,7 @@ class Engine(EngineHandle):
         self._lock = threading.Lock()
         return NativeEngine(settings, model, encoder)
 
+    @checked
     def add_request(
         self,
         request_id: str,

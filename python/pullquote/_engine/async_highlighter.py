@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from types import TracebackType
@@ -27,7 +26,7 @@ from pullquote._request.options import (
     check_texts,
     warn_of_truncation,
 )
-from pullquote._request.signatures import configured_by
+from pullquote._request.signatures import checked, configured_by, signed_as
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError
 
@@ -82,6 +81,8 @@ class AsyncHighlighter(EngineStatus):
         self.max_concurrent = max_concurrent
         self._calls = EventLoopCalls(max_concurrent)
 
+    @checked
+    @signed_as(Highlighter.highlights)
     async def highlights(self, query: str | Sequence[str], texts: Pages, **options: Unpack[Options]) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`."""
         request = await read_files_off_loop(check_request(query, texts, options))
@@ -92,6 +93,7 @@ class AsyncHighlighter(EngineStatus):
 
         return Highlights(request, await self._calls.run(start, request.options.get("timeout")))
 
+    @checked
     async def embed(
         self,
         texts: Iterable[str],
@@ -110,6 +112,7 @@ class AsyncHighlighter(EngineStatus):
             warn_of_truncation(embeddings.truncated, len(texts), self.max_tokens)
         return embeddings.vectors
 
+    @checked
     async def parse_pieces(
         self,
         text: str,
@@ -148,6 +151,3 @@ def _check_concurrent(max_concurrent: int) -> None:
     if not isinstance(max_concurrent, int) or max_concurrent < 1:
         message = f"max_concurrent must be at least 1, not {max_concurrent!r}"
         raise InvalidArgumentError(message)
-
-
-AsyncHighlighter.highlights.__signature__ = inspect.signature(Highlighter.highlights)  # type: ignore[attr-defined]

@@ -64,7 +64,8 @@ class _Report:
         if not self._is_shown:
             return
         if self._is_notebook:
-            self._display("")
+            # Empty HTML would stay in a saved notebook.
+            self._handle.update({"text/plain": ""}, raw=True)
         else:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

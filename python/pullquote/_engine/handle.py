@@ -11,15 +11,15 @@ import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, NoReturn, Self
 
 from pullquote._models.engine_config import EngineConfig, LoadedModel
 from pullquote._native import CacheState, DeviceState, EngineSettings, StageTime, forget_threads, wait_for_threads
 from pullquote._native import EngineHandle as NativeHandle
 from pullquote._request.signatures import configured_by
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["EngineHandle", "EngineStatus", "Prompts"]
+__all__ = ["EngineHandle", "EngineStatus", "NotCopied", "Prompts"]
 
 # Seconds that the interpreter waits at its end for running functions of encoders.
 EXIT_TIMEOUT = 1.5
@@ -33,7 +33,18 @@ class Prompts(NamedTuple):
     source: str
 
 
-class EngineStatus:
+class NotCopied:
+    """An object with threads or connections, of which a copy would have none."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Raise `InvalidTypeError`: also for `copy`, which asks here too."""
+        message = (
+            f"a {type(self).__name__} cannot be copied or pickled; threads share one, and each process makes its own"
+        )
+        raise InvalidTypeError(message)
+
+
+class EngineStatus(NotCopied):
     """The status of an engine."""
 
     _native: NativeHandle

@@ -230,6 +230,7 @@ class Highlighter(EngineHandle):
         with call_progress() as report:
             return Highlights(request, self._native.highlights(request, report))
 
+    @checked
     def highlights_arrow(
         self,
         table: ArrowTable,

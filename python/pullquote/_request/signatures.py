@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from pullquote import _native
-from pullquote.errors import InvalidTypeError
+from pullquote.errors import InternalError, InvalidTypeError, PullquoteError
 
 __all__ = ["Kind", "checked", "configured_by", "described", "did_you_mean", "signed_as", "what_was_meant"]
 
@@ -35,11 +35,13 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Raise `InvalidTypeError` for arguments that do not fit the signature, with the name that was probably intended."""
+    """Raise `InvalidTypeError` for arguments that do not fit the signature, with the name that was probably intended.
+
+    Errors of the library have no frames of its inner functions, which say nothing to a caller.
+    """
     signature = inspect.signature(function)
 
-    @functools.wraps(function)
-    def call(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+    def check(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         try:
             signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -52,9 +54,28 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
             else:
                 message = f"{name}(): {error}; call {name}{_without_self(signature)}"
             raise InvalidTypeError(message) from None
-        return function(*arguments, **keywords)
 
-    return call
+    def call(*arguments: _P.args, **keywords: _P.kwargs) -> _R:
+        try:
+            check(arguments, keywords)
+            return function(*arguments, **keywords)
+        except PullquoteError as error:
+            raise _shortened(error) from error.__cause__
+
+    async def call_async(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            check(arguments, keywords)
+            return await cast("Any", function)(*arguments, **keywords)
+        except PullquoteError as error:
+            raise _shortened(error) from error.__cause__
+
+    wrapper = call_async if inspect.iscoroutinefunction(function) else call
+    return cast("Callable[_P, _R]", functools.wraps(function)(wrapper))
+
+
+def _shortened(error: PullquoteError) -> PullquoteError:
+    """The error without the frames in which it was raised, unless they are what has to be reported."""
+    return error if isinstance(error, InternalError) else error.with_traceback(None)
 
 
 def configured_by(

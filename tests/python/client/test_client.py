@@ -126,9 +126,8 @@ def test_client_invalid_embed_raises_highlighter_error(client: Client, highlight
                 owner.embed(texts, **options)
             raised.append(caught)
         assert raised[0].type is raised[1].type
-        assert raised[0].value.args[0].replace("Highlighter.", "") == raised[1].value.args[0].replace(
-            "Highlighter.", ""
-        )
+        of_client, ours = (caught.value.args[0] for caught in raised)
+        assert of_client.replace("Client.", "") == ours.replace("Highlighter.", "")
 
 
 def test_client_parse_pieces_is_local(client: Client, highlighter: Highlighter) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import pullquote
 from pullquote import Highlight, Highlighter, Highlights, errors
+from pullquote._engine import call_progress
 from pullquote._native import ANSWERED
 from pullquote._results.fields import HighlightDict, make_lists
 from pullquote._results.marks import BLANK_LINE, shown_span
@@ -442,6 +443,23 @@ def test_editors_complete_options(function: Any) -> None:
     with provisionalcompleter():
         matches = {match.text for match in completer.completions("find(query, texts, max_tot", 26)}
     assert {"max_total_chars=", "max_total_tokens=", "max_total_highlights="} <= matches
+
+
+def test_progress_leaves_no_html_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    from IPython import display
+
+    shown: list[tuple[Any, bool]] = []
+
+    class Handle:
+        def update(self, data: object, *, raw: bool = False) -> None:
+            shown.append((data, raw))
+
+    monkeypatch.setattr(display, "display", lambda *_, **__: Handle())
+    monkeypatch.setattr(call_progress, "DELAY", 0.0)
+    report = call_progress._Report(is_notebook=True)
+    report(10, 1)
+    report.clear()
+    assert shown == [({"text/plain": ""}, True)]
 
 
 @pytest.mark.slow

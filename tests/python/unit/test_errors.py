@@ -1,9 +1,12 @@
 """Errors: one table, and messages that name the argument, its value and what would work."""
 
+import asyncio
 import builtins
+import copy
 import importlib
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -15,7 +18,7 @@ import numpy as np
 import pytest
 
 import pullquote
-from pullquote import Client, Highlighter, _native, errors
+from pullquote import Client, Highlighter, _native, documents, errors
 from pullquote._extras import needs_extra
 from pullquote._models.choice import embedded_model
 from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
@@ -288,3 +291,64 @@ def test_closed_highlighter_raises_closed_error() -> None:
     closed.close()
     with pytest.raises(errors.ClosedError):
         closed.highlights("cat", ["The cat."])
+
+
+def test_errors_of_users_have_at_most_three_of_our_frames(highlighter: Highlighter, tmp_path: Path) -> None:
+    async def awaited(call: Callable[[], Any]) -> None:
+        await call()
+
+    client, other = Client("http://127.0.0.1:1", retries=0), pullquote.AsyncClient("http://127.0.0.1:1", retries=0)
+    shared = pullquote.AsyncHighlighter.sharing(highlighter)
+    page = ["Here it is."]
+    wrong: list[Callable[[], Any]] = [
+        lambda: pullquote.highlights("Where?", "page"),
+        lambda: pullquote.highlights("Where?", page, topk=3),  # type: ignore[call-arg]
+        lambda: highlighter.highlights("Where?", page, top_k=0),
+        lambda: highlighter.highlights("Where?", [Path("nowhere.txt")]),
+        lambda: highlighter.highlights_arrow(3),  # type: ignore[arg-type]
+        lambda: highlighter.embed("one"),
+        lambda: pullquote.Highlighter("/nowhere"),
+        lambda: pullquote.Highlighter(devices=3),  # type: ignore[arg-type]
+        lambda: client.highlights("Where?", "page"),
+        lambda: client.highlights("Where?", files=["nowhere.pdf"]),
+        lambda: client.embed([]),
+        lambda: client.get_document("moon"),
+        lambda: documents.read(tmp_path / "nowhere"),
+        lambda: documents.read(b"\x89PNG\r\n\x1a\n\0"),
+        lambda: asyncio.run(awaited(lambda: shared.highlights("Where?", "page"))),
+        lambda: asyncio.run(awaited(lambda: other.highlights("Where?", "page"))),
+        lambda: asyncio.run(awaited(lambda: other.get_document("moon"))),
+        lambda: highlighter.highlights("Where?", page).marked(0, encoder="xml"),  # type: ignore[call-overload]
+        lambda: highlighter.highlights("Where?", page).resolve(7),
+    ]
+    ours = str(Path(pullquote.__file__).parent)
+    for call in wrong:
+        with pytest.raises(errors.PullquoteError) as caught:
+            call()
+        frames = [str(entry.path) for entry in caught.traceback if str(entry.path).startswith(ours)]
+        assert 1 <= len(frames) <= 3, (caught.value, frames)
+
+
+def test_errors_of_an_encoder_keep_their_traceback() -> None:
+    def failing(_: list[str]) -> Any:
+        message = "no more vectors"
+        raise KeyError(message)
+
+    with pytest.raises(errors.EncoderError) as caught:
+        Highlighter(encoder=failing)
+    cause = caught.value.__cause__
+    assert isinstance(cause, KeyError)
+    assert cause.__traceback__ is not None
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_say_what_to_do(highlighter: Highlighter, copied: Callable[[object], object]) -> None:
+    for one in (highlighter, pullquote.AsyncHighlighter.sharing(highlighter), Client("http://127.0.0.1:1")):
+        with raises(errors.InvalidTypeError, type(one).__name__, "copied", "threads", "process"):
+            copied(one)
+
+
+@pytest.mark.parametrize("kind", [Client, pullquote.AsyncClient])
+def test_client_without_address_is_our_error(kind: type[Any]) -> None:
+    with raises(errors.InvalidTypeError, kind.__name__, "url"):
+        kind()
