@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 PAGES = Path(__file__).parents[1] / "demo" / "pages"
-QUESTION = "What caused the Apollo 1 cabin fire?"
+QUESTION = "How much did the Apollo program cost?"
 FILES = ["apollo_program.en.txt", "rippenquallen.de.txt"]
 
 

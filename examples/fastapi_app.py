@@ -48,20 +48,16 @@ async def passages(
     count: Annotated[int, Query(ge=1, le=20)] = 3,
 ) -> list[Passage]:
     """The best passages of all pages."""
-    pages: dict[str, str] = request.app.state.pages
-    names = list(pages)
     highlighter: AsyncHighlighter = request.app.state.highlighter
-    # "fast" encodes only what could be among the best of all pages.
-    found = await highlighter.highlights(question, pages.values(), top_k=count, format="auto", effort="fast")
-    best = sorted((one for page in found for one in page), key=lambda one: -one.score)[:count]
+    found = await highlighter.highlights(question, request.app.state.pages, max_total_highlights=count)
     return [
         Passage(
-            page=names[one.page],
-            link=f"/pages/{names[one.page]}{found.text_fragment(one)}",
+            page=one.id,
+            link=f"/pages/{one.id}{found.text_fragment(one)}",
             text=one.text,
             start=one.start,
             end=one.end,
             score=one.score,
         )
-        for one in best
+        for one in found.best()
     ]

@@ -27,17 +27,14 @@ Question: {question}
 def main() -> None:
     """Print the prompt, and then the passage of each number."""
     question = sys.argv[1] if len(sys.argv) > 1 else QUESTION
-    paths = sorted(PAGES.glob("*.en.txt"))
-    pages = [path.read_text(encoding="utf-8") for path in paths]
-    found = pullquote.highlights(question, pages, max_total_tokens=MAX_TOKENS, effort="fast")
-    passages = sorted((one for page in found for one in page), key=lambda one: -one.score)
-
-    numbered = (f"[{number}] {paths[one.page].name}: {one.text}" for number, one in enumerate(passages, 1))
-    print(PROMPT.format(passages="\n\n".join(numbered), question=question))
-    for number, one in enumerate(passages, 1):
+    pages = {path.name: path for path in sorted(PAGES.glob("*.en.txt"))}
+    found = pullquote.highlights(question, pages, max_total_tokens=MAX_TOKENS, min_score="auto")
+    print(PROMPT.format(passages=found.prompt(), question=question))
+    # Of an answer, `found.resolve_all(answer)` has the passages of its numbers.
+    for number, one in enumerate(found.best(), 1):
         # A citation that cannot be wrong: the page has these characters.
-        assert pages[one.page][one.start : one.end] == one.text
-        print(f"[{number}] {paths[one.page].name}, characters {one.start} to {one.end}, score {one.score:.2f}")
+        assert pages[one.id].read_text(encoding="utf-8")[one.start : one.end] == one.text
+        print(f"[{number}] {one.id}, characters {one.start} to {one.end}, score {one.score:.2f}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -48,6 +49,7 @@ EMBEDDED_PACKAGE = "pullquote-minilm"
 EMBEDDED_MODULE = "pullquote_minilm"
 INSTALL = f"pip install {EMBEDDED_PACKAGE}"
 INSTALL_TORCH = 'pip install "pullquote[torch]"'
+HUB_ADDRESS = re.compile(r"https?://(?:huggingface\.co|hf\.co)/([^/\s]+/[^/\s?#]+)")
 # Weights for the CPU encoder, and the TorchScript module that needs libtorch.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 MODULE = "model.pt"
@@ -77,6 +79,9 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
         raise InvalidTypeError(message)
     if model == "":
         message = "model is empty; name one, such as BAAI/bge-small-en-v1.5, or leave it out for the embedded model"
+        raise InvalidArgumentError(message)
+    if isinstance(model, str) and (address := HUB_ADDRESS.match(model)):
+        message = f"model must be a name or a directory, not the address {model}; pass {address[1]!r}"
         raise InvalidArgumentError(message)
     name = hub_name(model) if isinstance(model, str) else None
     if name is not None and (

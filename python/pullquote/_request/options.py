@@ -210,7 +210,8 @@ def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
     """The texts as a list. A generator yields them once, but offsets need the texts again."""
     kind, wanted = type(texts).__name__, "a list" if name == "ids" else "a list of strings"
     if isinstance(texts, (str, bytes, bytearray)):
-        message = f"{name} must be {wanted}, not one {kind}; pass [{name}]"
+        decoded = "" if isinstance(texts, str) else '.decode("utf-8")'
+        message = f"{name} must be {wanted}, not one {kind}; pass [{name}{decoded}]"
         raise InvalidTypeError(message)
     if hasattr(texts, "columns"):
         message = f'{name} must be {wanted}, not a {kind}; pass one column, as frame["text"], or call highlights_arrow'

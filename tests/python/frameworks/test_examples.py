@@ -40,7 +40,7 @@ def test_rag_cites_exact_characters() -> None:
     assert cited
     for number, name, start, end in cited:
         text = (DEMO / "pages" / name).read_text(encoding="utf-8")[int(start) : int(end)]
-        assert f"[{number}] {name}: {text}" in prompt
+        assert f"[{number}] {name}\n{text}" in prompt
     assert "German language" in prompt
 
 

@@ -352,3 +352,8 @@ def test_copies_say_what_to_do(highlighter: Highlighter, copied: Callable[[objec
 def test_client_without_address_is_our_error(kind: type[Any]) -> None:
     with raises(errors.InvalidTypeError, kind.__name__, "url"):
         kind()
+
+
+def test_address_of_a_model_names_its_name() -> None:
+    with raises(errors.InvalidArgumentError, "https://huggingface.co/org/name/tree/main", "'org/name'"):
+        Highlighter("https://huggingface.co/org/name/tree/main")
