@@ -72,10 +72,10 @@ vllm-test: setup .make/vllm ## Test the vLLM plugins in a real vLLM on the CPU, 
 	$(BIN)/python bench/inside_vllm.py
 
 FUZZ_SECONDS ?= 60
-fuzz: ## Fuzz the client's parsers; needs the nightly toolchain
+fuzz: ## Fuzz the client's parsers and the readers of formats; needs the nightly toolchain
 	@if cargo +nightly --version >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory .make/tools/bin/cargo-fuzz && \
-		for target in raw packed rows forms columns; do \
+		for target in raw packed rows forms columns formats; do \
 			mkdir -p .make/fuzz/$$target; \
 			PATH="$(CURDIR)/.make/tools/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir rust/client/fuzz --target-dir target/fuzz \
 				$$target .make/fuzz/$$target rust/client/fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=1 \
@@ -133,6 +133,7 @@ bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks, and write 
 	$(BIN)/python bench/waiting.py
 	$(BIN)/python bench/sequences.py
 	$(BIN)/python bench/limits.py
+	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/processes.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/gpu_scaling.py

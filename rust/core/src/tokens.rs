@@ -355,7 +355,11 @@ impl Tokens {
             // Only between a space and a word (for byte-level, between a word and a space). It is the only boundary
             // that is safe whatever the other end of the chunk is.
             let last = start.saturating_add(LONGEST_CHUNK_BYTES);
-            while end < text.len() && end < last && !self.is_chunk_end(text, end) {
+            while end < text.len()
+                && end < last
+                && !self.is_chunk_end(text, end)
+                && !(end > start + 2 * CHUNK_BYTES && self.family.is_safe(text, end))
+            {
                 end += text[end..].chars().next().map_or(1, char::len_utf8);
             }
             chunks.push(ByteSpan { start, end });

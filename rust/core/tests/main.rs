@@ -1,9 +1,10 @@
-//! All integration tests in one program, which is linked once. `allocations.rs` is another, because it counts
-//! allocations.
+//! All integration tests in one program, which is linked once. `allocations.rs` and `memory_growth.rs` are others,
+//! because they count allocations.
 
 mod adversarial;
 mod batching;
 mod common;
+mod cost;
 mod device_cosines;
 mod devices;
 mod effort;

@@ -1,7 +1,10 @@
+use std::sync::atomic::{self, AtomicUsize};
+
 use proptest::prelude::*;
 use pullquote_wire::options::Options;
 
 use super::*;
+use crate::error::{Error, ErrorKind};
 use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
 use crate::runtime::call::unstopped;
@@ -192,5 +195,29 @@ proptest! {
             }
         }
         prop_assert_eq!(passages, expected);
+    }
+}
+
+#[test]
+fn choosing_ends_at_the_first_failed_check() {
+    let (text, units) = sentences(1000);
+    let (page, scores) = (PageText::new(&text), scores(&[0.5; 1000]));
+    let ranked = ranked(&page, &units, Seeds::Units(5), &scores);
+    let count = AtomicUsize::new(0);
+    let choose = |last: usize| {
+        count.store(0, atomic::Ordering::Relaxed);
+        let check = || match count.fetch_add(1, atomic::Ordering::Relaxed) + 1 {
+            called if called < last => Ok(()),
+            _ => Err(Error::new(ErrorKind::Cancelled, "the last check")),
+        };
+        let chosen = choose_passages(&[ranked], &bounds(Some(1000), None), &check);
+        (chosen.map(drop), count.load(atomic::Ordering::Relaxed))
+    };
+    let (chosen, all) = choose(usize::MAX);
+    chosen.unwrap();
+    assert!(all > 50, "{all} checks of 1,000 seeds");
+    for last in [1, 2, all] {
+        let (chosen, called) = choose(last);
+        assert_eq!((chosen.unwrap_err().kind(), called), (ErrorKind::Cancelled, last));
     }
 }

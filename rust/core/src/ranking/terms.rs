@@ -22,7 +22,7 @@ pub use bm25::{PageTerms, QueryPostings};
 pub use language::Language;
 pub use language_guess::guess_language;
 
-use crate::runtime::call::unstopped;
+use crate::runtime::call::to_the_end;
 use crate::text::page::ByteSpan;
 use language_guess::is_stop_word;
 pub(crate) use number_words::{asks_for_number, contains, has_number, numbers};
@@ -67,8 +67,7 @@ pub struct Occurrence {
 /// ```
 pub fn terms(text: &str, language: Language) -> Vec<Occurrence> {
     let mut occurrences = Vec::new();
-    scan(text, language, &unstopped, &mut |term, span, _| occurrences.push(Occurrence { term, span }))
-        .expect("only the check fails");
+    to_the_end(|check| scan(text, language, check, &mut |term, span, _| occurrences.push(Occurrence { term, span })));
     occurrences
 }
 
@@ -92,8 +91,7 @@ pub struct QueryTerm {
 /// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
-    scan(query, language, &unstopped, &mut |term, span, role| all.push((term, span, role)))
-        .expect("only the check fails");
+    to_the_end(|check| scan(query, language, check, &mut |term, span, role| all.push((term, span, role))));
     let stops = |span: ByteSpan| is_stop_word(span.of(query), language);
     let has_content = all.iter().any(|&(_, span, _)| !stops(span));
     let mut terms: Vec<QueryTerm> = Vec::new();

@@ -37,6 +37,11 @@ pub const fn unstopped() -> Result<()> {
     Ok(())
 }
 
+/// Runs work that nothing ends.
+pub(crate) fn to_the_end<T>(work: impl FnOnce(&Check) -> Result<T>) -> T {
+    work(&unstopped).expect("only the check fails, and this one does not")
+}
+
 /// Bytes of text between two checks: less than a millisecond of most work.
 const CHECK_BYTES: usize = 64 * 1024;
 

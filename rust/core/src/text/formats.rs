@@ -15,7 +15,7 @@ use std::borrow::Cow;
 pub use pullquote_wire::options::Format;
 
 use crate::error::Result;
-use crate::runtime::call::{Check, unstopped};
+use crate::runtime::call::{Check, to_the_end};
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 pub use markdown::shown::{ShownRun, shown};
@@ -43,7 +43,7 @@ pub fn detected(format: Format, source: &str) -> Format {
 impl<'source> Document<'source> {
     /// Parses a source; never fails.
     pub fn read(source: &'source str, format: Format) -> Self {
-        Self::read_checked(source, format, &unstopped).expect("only the check fails")
+        to_the_end(|check| Self::read_checked(source, format, check))
     }
 
     /// As [`Self::read`], in a call that may end.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+pub(crate) mod shapes;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fs;

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 use super::scan::scan;
 use super::{Language, QueryTerm, Term};
 use crate::error::Result;
-use crate::runtime::call::{Check, unstopped};
+use crate::runtime::call::{Check, to_the_end, unstopped};
 use crate::text::page::ByteSpan;
 
 /// Saturation of term frequency.
@@ -37,7 +37,7 @@ impl PageTerms {
     /// A term belongs to the unit that contains its first byte, or else to the last unit before it. Text before the
     /// first unit is ignored.
     pub fn new(text: &str, units: &[ByteSpan], language: Language) -> Self {
-        Self::new_checked(text, units, language, &unstopped).expect("only the check fails")
+        to_the_end(|check| Self::new_checked(text, units, language, check))
     }
 
     /// As [`Self::new`], in a call that may end.

@@ -167,7 +167,7 @@ impl Scanner<'_> {
         let mut at = start;
         for c in self.text[start..].chars() {
             let class = class(c);
-            if !belongs(class) && class != CharClass::Ignorable {
+            if (!belongs(class) && class != CharClass::Ignorable) || at >= start + LONGEST_RUN {
                 break;
             }
             let begin = at;
@@ -229,13 +229,16 @@ enum TokenKind {
     Compound,
 }
 
+/// Bytes after which a word, or a run of a script without spaces, is cut: a call may end there.
+const LONGEST_RUN: usize = 64 * 1024;
+
 /// The end and the kind of the token at a position.
 fn token_end(text: &str, start: usize) -> (usize, TokenKind) {
     let bytes = text.as_bytes();
     let (mut at, mut before) = (start, CharClass::Other);
     let mut kind = if bytes[start].is_ascii_digit() { TokenKind::Digits } else { TokenKind::Letters };
-    loop {
-        while bytes.get(at).is_some_and(u8::is_ascii_lowercase) {
+    while at < start + LONGEST_RUN {
+        while at < start + LONGEST_RUN && bytes.get(at).is_some_and(u8::is_ascii_lowercase) {
             if before == CharClass::Digit {
                 kind = TokenKind::Compound;
             }

@@ -19,7 +19,7 @@ use super::long::push_units;
 use super::marks::{has_capitals, is_east_asian, is_opening, is_terminal};
 use super::sentence_tails::attached_end;
 use crate::error::Result;
-use crate::runtime::call::{Check, Checkpoints, unstopped};
+use crate::runtime::call::{Check, Checkpoints, to_the_end};
 use crate::text::page::{Block, ByteSpan, boundary_from};
 
 static SENTENCES: LazyLock<SentenceSegmenterBorrowed<'static>> =
@@ -43,7 +43,7 @@ const MAX_ATTACHED_CHARS: usize = 64;
 /// characters or 120 words are split. Sentences are sorted, disjoint, trimmed and not empty, and cover all that is not
 /// white space. None ends inside a grapheme cluster, nor inside a link or code span within those limits.
 pub fn sentences(text: &str) -> Vec<ByteSpan> {
-    sentences_checked(text, &unstopped).expect("only the check fails")
+    to_the_end(|check| sentences_checked(text, check))
 }
 
 /// As [`sentences`], in a call that may end.

@@ -11,7 +11,7 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 use super::graphemes::Clusters;
 use super::marks::is_opening;
 use crate::error::Result;
-use crate::runtime::call::{Check, unstopped};
+use crate::runtime::call::{Check, to_the_end};
 use crate::text::page::{ByteSpan, boundary_from};
 
 pub(super) static WORDS: LazyLock<WordSegmenterBorrowed<'static>> =
@@ -23,7 +23,7 @@ pub(super) static WORDS: LazyLock<WordSegmenterBorrowed<'static>> =
 /// after white space, belong to the word after it. Symbols between white space are a word. Words are sorted, disjoint,
 /// trimmed and not empty, cover all that is not white space, and end at grapheme clusters.
 pub fn words(text: &str) -> Vec<ByteSpan> {
-    words_checked(text, &unstopped).expect("only the check fails")
+    to_the_end(|check| words_checked(text, check))
 }
 
 /// As [`words`], in a call that may end.

@@ -50,8 +50,7 @@ fn mark_beyond_limit(line: &[u8]) -> Option<usize> {
                 (at, width) = (at + 1, width + 4);
                 continue;
             }
-            b'>' => 1,
-            b'-' | b'*' | b'+' => 1,
+            b'>' | b'-' | b'*' | b'+' => 1,
             b'0'..=b'9' => line[at..].iter().take(10).position(|byte| !byte.is_ascii_digit())? + 1,
             b'[' if line.get(at + 1) == Some(&b'^') => line[at..].iter().position(|byte| *byte == b']')? + 2,
             _ => return None,
@@ -59,9 +58,8 @@ fn mark_beyond_limit(line: &[u8]) -> Option<usize> {
         let mark = &line[at..line.len().min(at + length)];
         let is_list = line.get(at + length).is_none_or(u8::is_ascii_whitespace);
         let opens = match mark {
-            [b'>'] => true,
+            [b'>'] | [b'[', .., b':'] => true,
             [b'-' | b'*' | b'+'] | [.., b'.' | b')'] => is_list,
-            [b'[', .., b':'] => true,
             _ => false,
         };
         if !opens || is_rule(&line[at..]) {

@@ -1,0 +1,53 @@
+//! The memory of a call grows with its page, not with the square of it: dhat counts the bytes that a call holds at once,
+//! for a page of each shape and for one that is four times as long.
+
+mod common;
+
+use common::shapes::SHAPES;
+use common::{FakeEncoder, Poison, highlights, model, question, word_piece};
+use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{Engine, Pairing, Question, Request};
+use pullquote_core::runtime::call::Call;
+use pullquote_core::text::formats::Format;
+
+#[global_allocator]
+static COUNTED: dhat::Alloc = dhat::Alloc;
+
+/// Bytes of the shorter page.
+const SIZE: usize = 8 * 1024;
+
+/// What a call holds whatever its page, and what growing vectors may round up to.
+const CONSTANT: usize = 256 * 1024;
+
+/// The most bytes that a call about one page held at once.
+fn peak(engine: &Engine, question: &Question, page: String, format: Format) -> usize {
+    let queries = vec!["When is the cat in the moon?".to_owned()];
+    let request =
+        Request { queries, pages: vec![page], formats: vec![format], titles: Vec::new(), pairing: Pairing::All };
+    let _profiler = dhat::Profiler::builder().testing().build();
+    highlights(engine, &request, question, &Call::default()).unwrap();
+    dhat::HeapStats::get().max_bytes
+}
+
+#[test]
+fn memory_of_a_call_grows_linearly_with_its_page() {
+    let (_folder, model) = model(&word_piece(), 64, ("", ""));
+    let engine = Engine::new(&model, Box::new(FakeEncoder::new(1, true, Poison::default())), Some(1), 0).unwrap();
+    let all = Question {
+        context: 1000,
+        explain: true,
+        ..Question::new(&Options { top_k: Some(100_000), ..Options::default() }).unwrap()
+    };
+    // Tables that are made once.
+    peak(&engine, &question(), "The cat is in the moon.".to_owned(), Format::Text);
+    for (shape, made) in SHAPES {
+        for format in [Format::Text, Format::Markdown, Format::Html] {
+            let peak = |size: usize| peak(&engine, &all, made.text(size), format);
+            let (short, long) = (peak(SIZE), peak(4 * SIZE));
+            assert!(
+                long <= 5 * short + CONSTANT,
+                "{shape} as {format:?}: {short} bytes, and {long} for four times the page"
+            );
+        }
+    }
+}
