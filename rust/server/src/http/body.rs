@@ -58,9 +58,17 @@ pub(crate) struct BodyLimit(pub(crate) usize);
 /// The first bytes of a body that get a buffer; it doubles as more arrive.
 const FIRST_BYTES: usize = 16 * 1024;
 
+/// Bodies that say they have at most this many bytes are small.
+const SMALL_BYTES: usize = 16 * 1024;
+
+/// The memory for small bodies, as a share of that for all others.
+const SMALL_SHARE: usize = 8;
+
 /// Reads bodies within the limits of a server.
 pub(crate) struct BodyReader {
     pub(crate) memory: BodyMemory,
+    /// For small bodies, which large ones in the queue must not refuse.
+    small: BodyMemory,
     timeout: Duration,
 }
 
@@ -68,8 +76,15 @@ impl BodyReader {
     pub(crate) fn new(settings: &Settings) -> Self {
         // A client of HTTP/2 may send as many as fit the queue over one connection.
         let max_slots = settings.max_concurrent.saturating_add(settings.max_queue);
-        let memory = BodyMemory::new(settings.max_queue_bytes, max_slots.max(settings.max_connections / 2));
-        Self { memory, timeout: settings.body_timeout }
+        let max_unread = max_slots.max(settings.max_connections / 2);
+        let memory = BodyMemory::new(settings.max_queue_bytes, max_unread);
+        let small = BodyMemory::new(settings.max_queue_bytes / SMALL_SHARE, max_unread);
+        Self { memory, small, timeout: settings.body_timeout }
+    }
+
+    /// How many bodies wait for their clients.
+    pub(crate) fn unread(&self) -> usize {
+        self.memory.unread() + self.small.unread()
     }
 
     /// A body and its share of the memory.
@@ -105,8 +120,9 @@ impl BodyReader {
         if declared > limit {
             return Err(too_large());
         }
-        self.memory.check(declared)?;
-        let mut unread = self.memory.begin()?;
+        let memory = if (1..=SMALL_BYTES).contains(&declared) { &self.small } else { &self.memory };
+        memory.check(declared)?;
+        let mut unread = memory.begin()?;
         let most = if declared > 0 { declared } else { limit };
         let mut read = Vec::new();
         loop {

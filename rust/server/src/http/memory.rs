@@ -33,7 +33,8 @@ pub(crate) struct SharedMemory {
 #[derive(Clone)]
 pub(crate) struct RequestMemory {
     shared: SharedMemory,
-    held: Arc<Mutex<OwnedSemaphorePermit>>,
+    /// Of the body, and of each text.
+    held: Arc<Mutex<Vec<OwnedSemaphorePermit>>>,
 }
 
 impl SharedMemory {
@@ -45,7 +46,7 @@ impl SharedMemory {
 
     /// The memory of a request whose body is there.
     pub(crate) fn of_request(&self, body: OwnedSemaphorePermit) -> RequestMemory {
-        RequestMemory { shared: self.clone(), held: Arc::new(Mutex::new(body)) }
+        RequestMemory { shared: self.clone(), held: Arc::new(Mutex::new(vec![body])) }
     }
 }
 
@@ -84,13 +85,13 @@ impl RequestMemory {
             return Err(Failure::new(Cause::Core(ErrorKind::LimitExceeded), message));
         }
         let more = self.shared.bodies.reserve(bytes)?;
-        lock(&self.held).merge(more);
+        lock(&self.held).push(more);
         Ok(())
     }
 
     /// Bytes of the body and of the texts that the request names, in whole KiB.
     pub(crate) fn held_bytes(&self) -> usize {
-        lock(&self.held).num_permits() * 1024
+        lock(&self.held).iter().map(OwnedSemaphorePermit::num_permits).sum::<usize>() * 1024
     }
 
     /// Memory for a part of an answer, until its client has read it.

@@ -95,7 +95,7 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<impl
     let text = tokio::task::spawn_blocking(move || {
         let ((running_requests, queued_requests), stored) = (app.admission.state(), app.store.size());
         let (stored_documents, stored_bytes) = (stored.documents, stored.bytes);
-        let unread_bodies = app.admission.bodies.memory.unread();
+        let unread_bodies = app.admission.bodies.unread();
         let load = Load { running_requests, queued_requests, unread_bodies, stored_documents, stored_bytes };
         app.metrics.text(&app.engine, load)
     });
