@@ -8,8 +8,10 @@ use super::transformer::{Bias, Biases, BlockNorms, LayerAttention, Norm, QueryNo
 use super::{Activation, Model};
 use crate::error::{Error, ErrorKind, Result};
 
+type Reader = fn(&Config<'_>) -> Result<Transformer>;
+
 /// What reads each supported `model_type`.
-const FAMILIES: [(&str, fn(&Config<'_>) -> Result<Transformer>); 13] = [
+const FAMILIES: [(&str, Reader); 13] = [
     ("bert", bert),
     ("camembert", bert),
     ("distilbert", distilbert),
