@@ -25,10 +25,10 @@ from bench.goals import Goal
 from bench.machine_noise import Meter, quietness
 from bench.options import claim_parser
 from bench.texts import QUERY
-from pullquote import Format, Highlighter
+from pullquote import Highlighter
 
 CLAIM = "growth"
-FORMATS: list[Format] = ["text", "markdown", "html", "auto"]
+FORMATS = ["text", "markdown", "html", "auto"]
 REPEATED = {
     "one long line": "the cat is in the moon ",
     "one letter": "x",
