@@ -66,7 +66,7 @@ def read_bytes(name: str) -> bytes:
         return sys.stdin.buffer.read()
     path = Path(name)
     if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, f"is a directory; name its files, as {path}/*.txt")
+        raise IsADirectoryError(errno.EISDIR, f"is a directory; name its files, as {path}/*.txt, or pass --recursive")
     return path.read_bytes()
 
 

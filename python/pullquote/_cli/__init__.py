@@ -7,7 +7,9 @@ exit code is that of the first error (see `pullquote.errors`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -20,16 +22,39 @@ from pullquote.errors import InvalidArgumentError, PullquoteError
 __all__ = ["check_arguments", "main"]
 
 EXIT_INTERRUPTED = 130
+EXIT_NO_OUTPUT = 73
+# A full disk, a quota, a limit of a file's size, a broken disk.
+OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
+    try:
+        try:
+            return _run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            # Not at the interpreter's end, which could only print what is wrong.
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has closed it, like `head`.
+        _drop_output()
+        return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in OUTPUT_ERRORS:
+            raise
+        _drop_output()
+        complain(f"standard output: {error.strerror}")
+        return EXIT_NO_OUTPUT
+
+
+def _run(arguments: Sequence[str]) -> int:
     parser = make_parser()
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given:
+    if not arguments:
         parser.print_help()
         return InvalidArgumentError.exit_code
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     options.parser = parser.commands[options.command]
     try:
         with warnings.catch_warnings():
@@ -38,12 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PullquoteError as error:
         complain(as_flags(str(error), options.parser))
         return error.exit_code
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has closed it, like `head`.
-        sys.stderr.close()
-        return 0
+
+
+def _drop_output() -> None:
+    """Let what is not yet written go nowhere, so that the interpreter's end does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

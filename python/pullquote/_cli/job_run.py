@@ -7,16 +7,17 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from pullquote._cli.settings import call_options
+from pullquote._cli.source import complain
 from pullquote._engine.highlighter import Highlighter
 from pullquote._extras import needs_extra
 from pullquote._progress_bar import ProgressBar
 from pullquote.errors import InvalidArgumentError, InvalidTextError
-from pullquote.jobs._inputs import Columns, InputFile, find_files
+from pullquote.jobs._inputs import Columns, InputFile, check_columns, find_files
 from pullquote.jobs._job import Job
 from pullquote.jobs._outputs import ERRORS, output_name
 from pullquote.jobs._records import JobStatus, job_status, start_job, unfinished_files
@@ -33,14 +34,18 @@ RAY_OPTIONS = ("actors", "actor_cpus", "actor_gpus")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a job, or show its status. Returns the exit code, which is not 0 if a file could not be read."""
+    """Run a job, or show its status. Returns the exit code, which is not 0 if a file could not be read, or no row."""
     store = OutputStore(options.output)
     if options.status:
         _show(job_status(store), options)
         return 0
     job, runner = _job(options), (_ray_runner if options.engine == "ray" else _local_runner)(options)
     files = [file for file in find_files(job.input) if not store.contains(file.url)]
+    if not files:
+        message = f"the files of --input {job.input} are those of --output {job.output}; name another directory for the output"
+        raise InvalidArgumentError(message)
     _check_names(job, files)
+    check_columns(files, job.columns)
     with store.lock(), job.highlighter(**_engine_arguments(options)) as highlighter:
         check_job(highlighter, job)
         start_job(store, job.settings(highlighter), files)
@@ -48,13 +53,20 @@ def run(options: argparse.Namespace) -> int:
         before = sum(file.bytes for file in files) - sum(file.bytes for file in unfinished)
         began = time.monotonic()
         with _Bar(sum(file.bytes for file in files), before) as bar:
-            runner(highlighter, job, unfinished, bar.update)
+            try:
+                runner(highlighter, job, unfinished, bar.update)
+            except KeyboardInterrupt:
+                bar.clear()
+                complain("interrupted; the same command continues")
+                raise
         seconds = time.monotonic() - began
-        status = job_status(store)
+        # The lock is that of this job.
+        status = replace(job_status(store), is_running=False)
     for name, failure in status.failed.items():
         print(f"pullquote: {name}: {failure}", file=sys.stderr)
     _show(status, options, pages=bar.pages, seconds=seconds)
-    return InvalidTextError.exit_code if status.failed else 0
+    has_failed = status.failed or (status.errors and not status.answers)
+    return InvalidTextError.exit_code if has_failed else 0
 
 
 def _job(options: argparse.Namespace) -> Job:
@@ -150,11 +162,14 @@ class _Bar:
         self._bar.note = f"{self.pages:,} pages, {rate:,.0f} a second"
         self._bar.update(progress.bytes)
 
+    def clear(self) -> None:
+        self._bar.clear()
+
     def __enter__(self) -> _Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.clear()
+        self.clear()
 
 
 def _show(
@@ -170,7 +185,7 @@ def _show(
         f"{status.rows:,} pages: {status.answers:,} answers, {status.passages:,} passages, {status.errors:,} rows with an error"
     )
     if status.errors:
-        print(f"the errors of rows are in {options.output}/{ERRORS}")
+        print(f"the errors of rows are in {options.output.rstrip('/')}/{ERRORS}")
     if status.failed:
         print(f"{len(status.failed):,} files cannot be read; the next run tries them again")
     if seconds is not None and pages:

@@ -16,4 +16,6 @@ def as_flags(message: str, command: argparse.ArgumentParser) -> str:
     first = re.match(r"(\w+)(?= must | is )", message)
     if first and first[1] in flags:
         message = flags[first[1]] + message[first.end() :]
+    # What only Python can pass.
+    message = re.sub(r'(, "caller")?, or None\b( for [a-z ]+)?', "", message)
     return re.sub(rf"(?<![\w/.'\"-])({ours})(?![\w/.'\"])(=True)?", lambda found: flags[found[1]], message)

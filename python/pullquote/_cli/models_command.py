@@ -7,6 +7,7 @@ import json
 import os
 
 from pullquote import _native
+from pullquote._models.choice import EMBEDDED_HUB_NAME, embedded_model, has_embedded_model
 from pullquote._models.hub import HubOptions, cache_directory, hub_name, snapshot_directory
 from pullquote.errors import InvalidArgumentError
 
@@ -56,7 +57,11 @@ def _get(options: argparse.Namespace) -> int:
         if (name := hub_name(given)) is None:
             message = f"{given!r} is a path; name a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5"
             raise InvalidArgumentError(message)
-        directory = fetch(name, HubOptions(options.revision))
+        if options.revision is None and name.lower() == EMBEDDED_HUB_NAME.lower() and has_embedded_model():
+            # As wherever a model is named.
+            directory = embedded_model()
+        else:
+            directory = fetch(name, HubOptions(options.revision))
         if options.json:
             print(json.dumps({"name": name, "revision": directory.name, "directory": str(directory)}))
         else:

@@ -26,11 +26,12 @@ from pullquote.errors import InvalidArgumentError, PullquoteError
 __all__ = ["Parser", "make_parser"]
 
 EXIT_CODES = """exit codes:
-  0    done, also if no passage was found
+  0    done
+  1    nothing answers the question (highlight)
   2    an argument is wrong
   65   a file is not text, or a model cannot be used
   66   a file or a model is not there
-  69   no encoder, device or server
+  69   no encoder, device or server, or a package is missing
   70   an encoder failed
   71   not enough memory
   73   the output cannot be written
@@ -41,7 +42,8 @@ EXIT_CODES = """exit codes:
 
 EXAMPLES = {
     "highlight": """examples:
-  pullquote highlight -q "How much did Apollo cost?" apollo.txt
+  pullquote highlight "How much did Apollo cost?" apollo.txt
+  pullquote highlight -r "Who paid?" notes/
   tesseract scan.png - | pullquote highlight -q "What is this for?"
   pullquote highlight --json -q "Who paid?" --max-total-highlights 3 pages/*.md
   pullquote highlight -q "Who paid?" --mark "<mark>" "</mark>" page.html
@@ -98,6 +100,10 @@ class Parser(argparse.ArgumentParser):
         if args and args[0].startswith("-") and args[0] not in _flags(self):
             self.error(_unknown(args[0], self))
         options, unknown = self.parse_known_args(args, namespace)
+        if hasattr(options, "files"):
+            # Those after an option, for which argparse has no argument.
+            options.files += [word for word in unknown if word == "-" or not word.startswith("-")]
+            unknown = [word for word in unknown if word != "-" and word.startswith("-")]
         if unknown:
             command = self.commands[options.command]
             command.error(_unknown(next((word for word in unknown if word.startswith("-")), unknown[0]), command))
@@ -143,7 +149,7 @@ def make_parser() -> Parser:
 
     highlight = add(
         "highlight",
-        "[OPTIONS] -q QUERY [FILE ...]",
+        "[OPTIONS] QUERY [FILE ...]",
         "print the passages of files that answer a query",
         f"Reads {READABLE}, from files or from the web.",
     )

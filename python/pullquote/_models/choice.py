@@ -31,6 +31,7 @@ from pullquote.errors import (
 )
 
 __all__ = [
+    "EMBEDDED_HUB_NAME",
     "EMBEDDED_NAME",
     "EMBEDDED_PACKAGE",
     "INSTALL",
@@ -39,6 +40,7 @@ __all__ = [
     "find_model",
     "find_on_hub",
     "find_torch_encoder",
+    "has_embedded_model",
     "load_encoder",
     "model_directory",
 ]
@@ -53,6 +55,11 @@ HUB_ADDRESS = re.compile(r"https?://(?:huggingface\.co|hf\.co)/([^/\s]+/[^/\s?#]
 # Weights for the CPU encoder, and the TorchScript module that needs libtorch.
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 MODULE = "model.pt"
+
+
+def has_embedded_model() -> bool:
+    """Whether the package of the embedded model is installed."""
+    return importlib.util.find_spec(EMBEDDED_MODULE) is not None
 
 
 def embedded_model() -> Path:
@@ -85,9 +92,7 @@ def find_model(model: str | Path | None, hub: HubOptions | None = None, *, weigh
         raise InvalidArgumentError(message)
     name = hub_name(model) if isinstance(model, str) else None
     if name is not None and (
-        hub.revision is not None
-        or name.lower() != EMBEDDED_HUB_NAME.lower()
-        or importlib.util.find_spec(EMBEDDED_MODULE) is None
+        hub.revision is not None or name.lower() != EMBEDDED_HUB_NAME.lower() or not has_embedded_model()
     ):
         return find_on_hub(name, hub, weights=weights), name
     if hub.revision is not None:

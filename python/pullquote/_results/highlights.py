@@ -184,8 +184,14 @@ class Highlights(Sequence[list[Highlight]]):
 
     @property
     def note(self) -> str:
-        """Why nothing answers, such as ``"no passage is within max_chars=20"``; ``""`` if `answered`."""
+        """Why nothing answers, such as ``"no passage is within max_chars 20"``; ``""`` if `answered`."""
         return notes.note(self._request.options, int(self.windows.sum()), self.best())
+
+    def note_of(self, position: int) -> str:
+        """The same of the list at a position, as `at` counts."""
+        found = self.at(position)
+        page = self.query_and_page(position)[1]
+        return notes.note(self._request.options, int(self.windows[page]), found)
 
     def __repr__(self) -> str:
         return representations.as_text(self.best(), self.query_texts, self.formats, self.note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from pullquote._results.highlight import Highlight
 __all__ = ["Style"]
 
 INDENT = "    "
+# Of text around a passage, where colours do not tell them apart.
+AROUND = "  | "
 # Mark matched words until lines are wrapped. Unicode reserves these characters for internal use.
 OPEN, CLOSE = "\ufdd0", "\ufdd1"
 
@@ -33,32 +36,44 @@ class Style:
         """Faint text."""
         return self._escape("2", text)
 
-    def passage(self, highlight: Highlight) -> str:
-        """Wrap and indent a passage, with its matches in colour, and the header of its table and its context faint."""
-        parts = [
-            self._lines(highlight.header, self.dim),
-            self._lines(highlight.before, self.dim),
-            self._marked(highlight),
-            self._lines(highlight.after, self.dim),
-        ]
+    def passage(self, highlight: Highlight, *, joins_lines: bool = False, lists_words: bool = False) -> str:
+        """Wrap and indent a passage, with its matches in colour, and the header of its table and its context faint.
+
+        Without colours, the latter have a bar, and `lists_words` adds the matches in a line. `joins_lines` makes one line of the
+        lines of a paragraph before they are wrapped.
+        """
+
+        def shown(text: str) -> str:
+            return re.sub(r"(?<!\n)\n(?!\n)", " ", text) if joins_lines else text
+
+        def around(text: str) -> str:
+            return self._lines(shown(text), self.dim, INDENT if self.colours else AROUND)
+
+        parts = [around(highlight.header), around(highlight.before), self._marked(highlight, shown)]
+        parts.append(around(highlight.after))
+        if lists_words and not self.colours and highlight.matches:
+            words = dict.fromkeys(
+                highlight.text[each.start - highlight.start :][: each.end - each.start] for each in highlight.matches
+            )
+            parts.append(f"{INDENT}(words: {', '.join(words)})")
         return "\n".join(part for part in parts if part)
 
     def wrapped(self, text: str) -> str:
         """Wrap and indent a text."""
         return self._lines(text, str)
 
-    def _marked(self, highlight: Highlight) -> str:
+    def _marked(self, highlight: Highlight, shown: Callable[[str], str]) -> str:
         text = highlight.text
         if self.colours:
             for match in reversed(highlight.matches):
                 start, end = match.start - highlight.start, match.end - highlight.start
                 text = f"{text[:start]}{OPEN}{text[start:end]}{CLOSE}{text[end:]}"
-        return self._lines(text, lambda line: line.replace(OPEN, "\x1b[1;33m").replace(CLOSE, "\x1b[0m"))
+        return self._lines(shown(text), lambda line: line.replace(OPEN, "\x1b[1;33m").replace(CLOSE, "\x1b[0m"))
 
-    def _lines(self, text: str, show: Callable[[str], str]) -> str:
+    def _lines(self, text: str, show: Callable[[str], str], indent: str = INDENT) -> str:
         lines = []
         for line in text.strip().splitlines():
-            lines += textwrap.wrap(line, self.width, initial_indent=INDENT, subsequent_indent=INDENT) or [""]
+            lines += textwrap.wrap(line, self.width, initial_indent=indent, subsequent_indent=indent) or [""]
         return "\n".join(show(line) if line else line for line in lines)
 
     def _escape(self, code: str, text: str) -> str:

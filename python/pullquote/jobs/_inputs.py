@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 
-__all__ = ["Chunk", "Columns", "InputFile", "file_hash", "find_files", "read_chunks"]
+__all__ = ["Chunk", "Columns", "InputFile", "check_columns", "file_hash", "find_files", "read_chunks"]
 
 PARQUET = (".parquet", ".pq")
 LINES = (".jsonl", ".ndjson")
@@ -29,6 +29,8 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 CHUNK_BYTES = 4 * 1024 * 1024
 CHUNK_ROWS = 4096
 BLOCK_BYTES = 1024 * 1024
+# Files that are read before a job begins, to find one with its columns.
+CHECKED_FILES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,26 @@ def find_files(source: str) -> list[InputFile]:
     return sorted(files, key=lambda file: file.name)
 
 
+class MissingColumnError(InvalidTextError):
+    """A file does not have a column of the job."""
+
+
+def check_columns(files: list[InputFile], columns: Columns) -> None:
+    """Raise `InvalidTextError` if none of the first files has the columns. What else is wrong with files is found later."""
+    wrong = None
+    for file in files[:CHECKED_FILES]:
+        try:
+            next(read_chunks(file, columns), None)
+        except MissingColumnError as error:
+            wrong = wrong or error
+        except (InvalidTextError, OSError):
+            continue
+        else:
+            return
+    if wrong is not None:
+        raise wrong
+
+
 def file_hash(file: InputFile) -> str:
     """The file's SHA-256 in hexadecimal."""
     whole = hashlib.sha256()
@@ -123,10 +145,10 @@ def file_hash(file: InputFile) -> str:
 
 
 def read_chunks(file: InputFile, columns: Columns) -> Iterator[Chunk]:
-    """The rows of a file. Raises `InvalidTextError` if it cannot be read."""
+    """The rows of a file. Raises `InvalidTextError` if it cannot be read, or lacks a column."""
     try:
         with open_file(file) as source:
-            yield from _parquet(source, columns) if file.is_parquet else _lines(source, file, columns)
+            yield from _parquet(source, file, columns) if file.is_parquet else _lines(source, file, columns)
     except (pa.ArrowException, EOFError) as error:
         message = f"{file.url} cannot be read: {error}"
         raise InvalidTextError(message) from error
@@ -138,12 +160,16 @@ def open_file(file: InputFile) -> BinaryIO:
     return source
 
 
-def _parquet(source: BinaryIO, columns: Columns) -> Iterator[Chunk]:
+def _require(file: InputFile, columns: Columns, found: list[str]) -> None:
+    """Raise `MissingColumnError` unless all columns are among those of the file."""
+    if missing := [name for name in columns.names() if name not in found]:
+        message = f"{file.url} has no column {missing[0]!r}; its columns are {', '.join(map(repr, found))}"
+        raise MissingColumnError(message)
+
+
+def _parquet(source: BinaryIO, input_file: InputFile, columns: Columns) -> Iterator[Chunk]:
     file = parquet.ParquetFile(source, buffer_size=BLOCK_BYTES, pre_buffer=False)
-    missing = [name for name in columns.names() if name not in file.schema_arrow.names]
-    if missing:
-        message = f"there is no column {missing[0]!r}; its columns are {file.schema_arrow.names}"
-        raise pa.ArrowInvalid(message)
+    _require(input_file, columns, file.schema_arrow.names)
     first, total = 0, file.metadata.num_rows
     for batch in file.iter_batches(_rows_at_once(file.metadata, columns), columns=columns.names(), use_threads=False):
         read = pa.Table.from_batches([batch])
@@ -175,6 +201,8 @@ def _lines(source: BinaryIO, file: InputFile, columns: Columns) -> Iterator[Chun
     rows: list[int] = []
     unreadable: list[tuple[int, Any, str]] = []
     size = 0
+    # The columns of the first chunk's objects: later rows may lack one, which is an error of theirs.
+    found: dict[str, None] | None = {}
 
     def chunk(share: float) -> Chunk:
         # Ids are JSON, since they may be of any type; `_outputs` parses them.
@@ -184,7 +212,10 @@ def _lines(source: BinaryIO, file: InputFile, columns: Columns) -> Iterator[Chun
     for row, (line, share) in enumerate(_split(source, file)):
         size += len(line)
         try:
-            cells = _cells(line, row, columns)
+            value = _object(line, row)
+            if found is not None:
+                found |= dict.fromkeys(value)
+            cells = _cells(value, row, columns)
         except _UnreadableLineError as error:
             unreadable.append((row, error.id, str(error)))
         else:
@@ -192,8 +223,13 @@ def _lines(source: BinaryIO, file: InputFile, columns: Columns) -> Iterator[Chun
             for name in names:
                 read[name].append(cells[name])
         if size >= CHUNK_BYTES or len(rows) + len(unreadable) >= CHUNK_ROWS:
+            if found:
+                _require(file, columns, list(found))
+            found = None
             yield chunk(share)
             read, rows, unreadable, size = {name: [] for name in names}, [], [], 0
+    if found:
+        _require(file, columns, list(found))
     # An empty chunk gives an output without rows its columns.
     yield chunk(1.0)
 
@@ -222,7 +258,7 @@ class _UnreadableLineError(ValueError):
         self.id = row_id
 
 
-def _cells(line: bytes, row: int, columns: Columns) -> dict[str, str | None]:
+def _object(line: bytes, row: int) -> dict[str, Any]:
     try:
         # The first line may begin with a byte order mark.
         value = json.loads(line.removeprefix(b"\xef\xbb\xbf") if row == 0 else line)
@@ -232,6 +268,10 @@ def _cells(line: bytes, row: int, columns: Columns) -> dict[str, str | None]:
     if not isinstance(value, dict):
         message = f"the line is not an object, but {type(value).__name__}"
         raise _UnreadableLineError(message, None)
+    return value
+
+
+def _cells(value: dict[str, Any], row: int, columns: Columns) -> dict[str, str | None]:
     row_id = row if columns.id is None else value.get(columns.id)
     cells: dict[str, str | None] = {"id": json.dumps(row_id)}
     for name, column in (("text", columns.text), *_query_columns(columns)):

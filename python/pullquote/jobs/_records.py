@@ -85,14 +85,15 @@ def start_job(store: OutputStore, settings: dict[str, Any], files: list[InputFil
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> list[str]:
-    """Each setting that differs, as ``top_k was 3, and is 5 now``."""
+    """Each setting that differs, as ``top_k: 3 before, 5 now``."""
     changed = []
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             changed += differences(old, new, "" if name == "options" else f"{within}{name}.")
         elif old != new:
-            changed.append(f"{within}{name} was {json.dumps(old)}, and is {json.dumps(new)} now")
+            shown = (json.dumps(value, ensure_ascii=False) for value in (old, new))
+            changed.append(f"{within}{name}: {' before, '.join(shown)} now")
     return changed
 
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from pullquote import errors
 from pullquote._engine.highlighter import Highlighter
 from pullquote.errors import InvalidTextError, InvalidTypeError
 from pullquote.jobs._inputs import Chunk, InputFile, file_hash, read_chunks
@@ -112,7 +113,8 @@ def _read(files: Iterable[InputFile], job: Job) -> Iterator[_Step]:
 
 
 def _with_class(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    return f"{next((kind for kind in kinds if kind in errors.__all__), kinds[0])}: {error}"
 
 
 def _prefetch(steps: Iterator[_Step]) -> Iterator[_Step]:

@@ -421,7 +421,7 @@ def test_command_line_reads_documents(
     printed = capsys.readouterr()
     assert names_all(printed.err, files[1], "damaged")
     pdf_row, *rows = map(json.loads, printed.out.splitlines())
-    assert [row["page"] for row in (pdf_row, *rows)] == [files[0], *files[2:]]
+    assert [row["id"] for row in (pdf_row, *rows)] == [files[0], *files[2:]]
     (best,) = pdf_row["highlights"]
     assert (best["page_number"], best["rectangles"][0]["page"]) == (2, 2)
     for row in rows:
@@ -444,4 +444,4 @@ def test_command_line_reads_documents_of_the_web(capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr()
     assert names_all(printed.err, damaged, "damaged")
     (row,) = map(json.loads, printed.out.splitlines())
-    assert (row["page"], row["highlights"][0]["page_number"]) == (sound, 2)
+    assert (row["id"], row["highlights"][0]["page_number"]) == (sound, 2)

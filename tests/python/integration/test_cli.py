@@ -14,6 +14,7 @@ import pytest
 import pullquote
 from pullquote import _native, errors
 from pullquote._document_formats import READABLE
+from pullquote._models.choice import embedded_model
 from support.fake_http_server import Answer, fake_server, raw_vectors
 from support.messages import names_all
 from support.server_process import ServerProcess, letter_server
@@ -50,10 +51,79 @@ def test_highlight_prints_passages(page: Path) -> None:
     assert "\x1b" not in out
 
 
+def test_question_may_be_the_first_word_and_files_may_follow_options(page: Path) -> None:
+    expected = run("highlight", "-q", "How is bread made?", "-k", "1", page, page)
+    assert expected.returncode == 0, expected.stderr
+    assert run("highlight", "How is bread made?", page, "-k", "1", page).stdout == expected.stdout
+    piped = run("highlight", "-k", "1", "How is bread made?", stdin=PAGE.encode())
+    assert piped.stdout.decode() == expected.stdout.decode().partition("\n\n")[0].replace(str(page), "-") + "\n\n"
+
+
+def test_exit_code_says_whether_anything_answers(page: Path, tmp_path: Path) -> None:
+    cats = tmp_path / "cats.txt"
+    cats.write_text("Cats sleep.")
+    nothing = run("highlight", "How is bread made?", cats)
+    assert (nothing.returncode, nothing.stderr) == (1, b"")
+    assert "no passage says it in these words; the nearest:" in nothing.stdout.decode()
+    assert run("highlight", "How is bread made?", "--exit-zero", cats).stdout == nothing.stdout
+    assert run("highlight", "How is bread made?", "--exit-zero", cats).returncode == 0
+    assert run("highlight", "How is bread made?", cats, page).returncode == 0
+    assert run("highlight", "How is bread made?", cats, tmp_path / "nowhere").returncode == 66
+    small = run("highlight", "How is bread made?", "--max-chars", "5", page)
+    assert (small.returncode, "no passage is within --max-chars 5" in small.stdout.decode()) == (1, True)
+
+
+def test_recursive_reads_folders(page: Path, tmp_path: Path) -> None:
+    deep, hidden = tmp_path / "notes" / "deep", tmp_path / "notes" / ".git"
+    for folder in (deep, hidden):
+        folder.mkdir(parents=True)
+        (folder / "page.txt").write_text(PAGE)
+    (deep / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    (deep / "empty.txt").write_text("")
+    done = run("highlight", "-r", "How is bread made?", tmp_path / "notes", page, "--json")
+    assert done.returncode == 0, done.stderr
+    named = [json.loads(line)["id"] for line in done.stdout.splitlines()]
+    assert named == [str(deep / "empty.txt"), str(deep / "page.txt"), str(page)]
+    assert b"skipped 1 files" in done.stderr
+    shown = run("highlight", "-r", "How is bread made?", tmp_path / "notes").stdout.decode()
+    assert "empty.txt" not in shown
+    # A file that is named is not skipped.
+    assert run("highlight", "-r", "bread", deep / "image.png").returncode == 65
+
+
+def test_context_and_matches_in_a_pipe(page: Path) -> None:
+    asked: list[str | Path] = ["highlight", "How is bread made?", "-k", "1", "--highlight-length", "1", "-C", "1", page]
+    lines = run(*asked, "--explain").stdout.decode().splitlines()
+    assert lines[2:6] == [
+        "  | The moon is white.",
+        "    Bread is baked from flour.",
+        "  | Ovens are hot.",
+        "    (words: Bread)",
+    ]
+    assert "(words" not in run(*asked).stdout.decode()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+@pytest.mark.parametrize("arguments", [["highlight", "bread", __file__], ["--version"]])
+def test_full_disk_is_exit_code_73(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "pullquote", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 73
+    assert done.stderr.decode() == "pullquote: standard output: No space left on device\n"
+
+
+def test_embedded_model_needs_no_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    done = run("models", "get", "all-MiniLM-L6-v2")
+    assert (done.returncode, Path(done.stdout.decode().strip())) == (0, embedded_model()), done.stderr
+
+
 def test_highlight_json(page: Path) -> None:
     done = run("highlight", "--json", "-q", "bread", "--highlight-length", "1", page, "-", stdin="Brot.漢字。".encode())
     rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
-    assert [row["page"] for row in rows] == [str(page), "-"]
+    assert [row["id"] for row in rows] == [str(page), "-"]
+    assert [row["page"] for row in rows] == [0, 1]
     for row, text in zip(rows, [PAGE, "Brot.漢字。"], strict=True):
         assert row["highlights"]
         assert all(text[h["start"] : h["end"]] == h["text"] for h in row["highlights"])
@@ -65,7 +135,7 @@ def test_highlight_shows_header_of_table(tmp_path: Path) -> None:
     table.write_text(f"name,price,stock\n{rows}\n")
     asked: list[str | Path] = ["highlight", "-q", "bun 44", "-k", "1", table]
     lines = [line.strip() for line in run(*asked).stdout.decode().splitlines()]
-    assert lines.index("name,price,stock") < lines.index("bun 44,2,4")
+    assert lines.index("| name,price,stock") < lines.index("bun 44,2,4")
     (found,) = json.loads(run(*asked, "--json").stdout)["highlights"]
     assert found["header"] == "name,price,stock"
     assert "bun 44,2,4" in found["text"]
@@ -78,7 +148,7 @@ def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letter
     assert done.returncode == 66
     assert b"nowhere.txt" in done.stderr
     assert names_all(done.stderr.decode(), "latin.txt", "utf-8", 2, "--encoding")
-    assert json.loads(done.stdout)["page"] == str(page)
+    assert json.loads(done.stdout)["id"] == str(page)
     again = run("highlight", *letters, "--json", "--encoding", "latin-1", "-q", "bread", latin)
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."
 
@@ -119,6 +189,7 @@ def test_embed_read_and_write_failures(server: ServerProcess, tmp_path: Path) ->
         (False, ["--fetch-allow", "here", "http://localhost"], 2, ["--fetch-allow", "here"]),
         (True, ["www.example.org"], 66, ["https://www.example.org"]),
         (True, ["ftp://example.org"], 66, ["ftp://example.org", "https://"]),
+        (False, ["--threads", "0"], 2, ["--threads must be at least 1, not 0"]),
         (False, ["--unit", "page"], 2, ["--unit", "page", "sentence", "word", "token"]),
     ],
 )
@@ -207,7 +278,7 @@ def test_unusable_server_option_exit_codes(page: Path, arguments: list[str], cod
 
 def test_api_key_from_environment(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with letter_server("--api-key", "right") as own:
-        asked = ["highlight", "-q", "bread", "--server", own.url]
+        asked = ["highlight", "-q", "bread", "--exit-zero", "--server", own.url]
         assert run(*asked, page).returncode == 77
         assert run(*asked, "--api-key", "right", page).returncode == 0
         monkeypatch.setenv("PULLQUOTE_API_KEY", "right")
@@ -247,7 +318,8 @@ def test_help_has_each_option_in_a_group() -> None:
     [
         (["highlight", "-q", "x", "--topk", "3", "a.txt"], ["--topk", "--top-k"]),
         (["highlight", "-q", "x", "--formt=html", "a.txt"], ["--formt", "--format"]),
-        (["highlight", "a.txt"], ["--query"]),
+        (["highlight"], ["--query"]),
+        (["highlight", __file__], ["no question", "--query"]),
         (["highlite", "a.txt"], ["highlite", "did you mean 'highlight'"]),
         (["highlight", "-q", "x", "-k", "some", "a.txt"], ["--top-k", "whole number", "some"]),
         (["highlight", "-q", "x", "--min-score", "high", "a.txt"], ["--min-score", '"auto" or a number', "high"]),
@@ -274,7 +346,7 @@ def test_no_command_prints_help() -> None:
 
 def test_piped_standard_input_is_the_default_file(letters: list[str], tmp_path: Path) -> None:
     done = run("highlight", *letters, "--json", "-q", "bread", stdin=PAGE.encode())
-    assert json.loads(done.stdout)["page"] == "-"
+    assert json.loads(done.stdout)["id"] == "-"
     done = run("embed", *letters, "-o", tmp_path / "out.npy", stdin=b"a\nb\n")
     assert (done.returncode, len(np.load(tmp_path / "out.npy"))) == (0, 2)
 
@@ -303,8 +375,8 @@ def test_other_files_than_text_are_named(data: bytes, names: list[object], lette
     path = tmp_path / "file.bin"
     path.write_bytes(data)
     done = run("highlight", *letters, "-q", "bread", path)
-    # 2 without the readers of documents.
-    assert done.returncode in {2, 65}
+    # 69 without the readers of documents.
+    assert done.returncode in {65, 69}
     assert names_all(done.stderr.decode().replace("\n", " "), *names), done.stderr
     piped = run("highlight", *letters, "-q", "bread", stdin=data)
     assert piped.returncode == done.returncode

@@ -8,6 +8,7 @@ import pytest
 
 from pullquote import errors
 from pullquote._cli import main
+from pullquote._extras import MissingExtraError
 from support.fake_web import ARTICLE, FakeWeb, fake_web
 from support.messages import names_all
 
@@ -36,7 +37,7 @@ def test_fetched_page_is_a_page_like_others(web: FakeWeb, tmp_path: Path, capsys
     path.write_text("Bread is baked.", encoding="utf-8")
     assert main([*ASKED, *ALLOWED, url, str(path)]) == 0
     fetched, of_file = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (fetched["page"], fetched["format"], of_file["page"]) == (url, "html", str(path))
+    assert (fetched["id"], fetched["format"], of_file["id"]) == (url, "html", str(path))
     (best,) = fetched["highlights"]
     assert "Bread is baked from flour & water 🍞." in best["text"]
     assert "flour &amp; water 🍞." in ARTICLE[best["source_start"] : best["source_end"]]
@@ -62,7 +63,7 @@ def test_private_address_needs_fetch_allow(web: FakeWeb, capsys: pytest.CaptureF
         ("/large", ["--fetch-max-bytes", "1000"], errors.LimitExceededError, "1000"),
         ("/slow", ["--fetch-timeout", "0.1"], errors.DeadlineExceededError, "in time"),
         ("/circle", ["--fetch-redirects", "2"], errors.LimitExceededError, "2 times"),
-        ("/damaged.pdf", [], (errors.InvalidTextError, errors.InvalidArgumentError), "PDF"),
+        ("/damaged.pdf", [], (errors.InvalidTextError, MissingExtraError), "PDF"),
     ],
 )
 def test_pages_that_cannot_be_fetched(
@@ -84,4 +85,4 @@ def test_pages_that_cannot_be_fetched(
     assert code in {kind.exit_code for kind in (error if isinstance(error, tuple) else (error,))}
     assert names_all(printed.err, url, named), printed.err
     # The others continue.
-    assert json.loads(printed.out)["page"] == sound
+    assert json.loads(printed.out)["id"] == sound

@@ -181,10 +181,53 @@ def test_unreadable_file_is_retried(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert ids("x.parquet", outputs(tmp_path / "output")["wrong [1] #2.parquet"]) == [1, 1]
 
 
+@pytest.mark.parametrize("option", ["--text", "--id", "--title", "--query-column"])
+def test_missing_column_is_named_before_anything_is_written(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_bytes(lines([*pages(2, 1), {"body": "only here"}]))
+    job = ["--input", tmp_path / "*.jsonl", "--output", tmp_path / "found", option, "boddy"]
+    job += [] if option == "--query-column" else ["-q", "bread"]
+    assert run(*job) == errors.InvalidTextError.exit_code
+    assert names_all(capsys.readouterr().err, "a.jsonl", "'boddy'", "'id', 'text', 'other', 'body'")
+    assert not (tmp_path / "found").exists()
+
+
+def test_job_without_an_answer_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines([{"text": None}, {"text": 7}]))
+    job = ["--input", tmp_path / "a.jsonl", "--output", f"{tmp_path}/found/", "-q", "bread"]
+    for _ in range(2):
+        assert run(*job) == errors.InvalidTextError.exit_code
+        printed = capsys.readouterr().out
+        assert names_all(printed, "1 of 1 files done", "2 rows with an error", f"{tmp_path}/found/_errors")
+        assert "running" not in printed
+
+
+@pytest.mark.parametrize("source", [".", "*.jsonl", "a.jsonl"])
+def test_folder_of_the_input_is_no_output(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(pages(1, 1)))
+    job = ["--input", tmp_path / source, "--output", tmp_path, "-q", "bread"]
+    assert run(*job) == errors.InvalidArgumentError.exit_code
+    assert names_all(capsys.readouterr().err, "--input", "--output", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_interrupted_job_says_that_it_continues(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pullquote._cli.job_run.run_files", interrupted)
+    assert run(*arguments(folder, tmp_path)) == 130
+    assert names_all(capsys.readouterr().err, "interrupted", "same command")
+
+
 def test_output_of_another_job_is_refused(folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = outputs(undisturbed)
     assert run(*arguments(folder, undisturbed), "-k", 5) == errors.InvalidArgumentError.exit_code
-    assert names_all(capsys.readouterr().err, "options")
+    assert names_all(capsys.readouterr().err, "options", "--top-k: null before, 5 now")
     with OutputStore(str(undisturbed)).lock():
         assert run(*arguments(folder, undisturbed)) == errors.OverloadedError.exit_code
         capsys.readouterr()
