@@ -184,7 +184,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     @property
     def note(self) -> str:
-        """Why nothing answers, such as ``"no passage is within max_chars 20"``; ``""`` if `answered`."""
+        """Why nothing answers, such as ``"no passage is within max_chars=20"``; ``""`` if `answered`."""
         return notes.note(self._request.options, int(self.windows.sum()), self.best())
 
     def note_of(self, position: int) -> str:

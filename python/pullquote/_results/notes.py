@@ -23,7 +23,7 @@ def note(options: Mapping[str, Any], windows: int, found: Sequence[Highlight]) -
     if not windows:
         return "there is no text"
     if options.get("min_score"):
-        return f"no passage reaches min_score {options['min_score']}"
+        return f"no passage reaches min_score={options['min_score']}"
     if budgets := named_budgets(options):
         return f"no passage is within {budgets}"
     return "no passage"
@@ -31,4 +31,4 @@ def note(options: Mapping[str, Any], windows: int, found: Sequence[Highlight]) -
 
 def named_budgets(options: Mapping[str, Any]) -> str:
     """The budgets of a call, as they were passed."""
-    return ", ".join(f"{name} {options[name]}" for name in BUDGETS if options.get(name) is not None)
+    return ", ".join(f"{name}={options[name]}" for name in BUDGETS if options.get(name) is not None)

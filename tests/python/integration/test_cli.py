@@ -70,7 +70,7 @@ def test_exit_code_says_whether_anything_answers(page: Path, tmp_path: Path) -> 
     assert run("highlight", "How is bread made?", cats, page).returncode == 0
     assert run("highlight", "How is bread made?", cats, tmp_path / "nowhere").returncode == 66
     small = run("highlight", "How is bread made?", "--max-chars", "5", page)
-    assert (small.returncode, "no passage is within --max-chars 5" in small.stdout.decode()) == (1, True)
+    assert (small.returncode, "no passage is within --max-chars=5" in small.stdout.decode()) == (1, True)
 
 
 def test_recursive_reads_folders(page: Path, tmp_path: Path) -> None:

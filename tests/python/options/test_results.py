@@ -384,8 +384,8 @@ def test_any_value_can_be_an_id_and_repeated_ids_are_ambiguous(highlighter: High
     [
         (MOON, {}, ""),
         ("Bread is baked.", {}, "no passage says it in these words"),
-        (MOON, {"min_score": 0.999}, "no passage reaches min_score 0.999"),
-        ("abc" * 200, {"max_chars": 500}, "no passage is within max_chars 500"),
+        (MOON, {"min_score": 0.999}, "no passage reaches min_score=0.999"),
+        ("abc" * 200, {"max_chars": 500}, "no passage is within max_chars=500"),
         (" ", {}, "there is no text"),
     ],
 )
