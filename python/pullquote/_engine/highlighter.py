@@ -180,9 +180,11 @@ class Highlighter(EngineHandle):
         - `max_total_highlights`: maximum number of highlights for all pages together; the best ones.
         - `max_chars`: maximum number of characters for each page, over all its highlights. A budget without `top_k` selects the
           best sentences that fit, and joins neighbours.
-        - `max_tokens`: maximum number of the model's tokens for each page, over all its highlights.
+        - `max_tokens`: maximum number of the model's tokens for each page, over all its highlights. Four bytes of text count as
+          one token or more, because the model may have one token for a very long word.
         - `max_total_chars`: maximum number of characters for all pages together; the most relevant passages get them.
-        - `max_total_tokens`: maximum number of the model's tokens for all pages together; the most relevant passages get them.
+        - `max_total_tokens`: maximum number of the model's tokens for all pages together, counted as for `max_tokens`; the most
+          relevant passages get them.
         - `min_score`: minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be
           empty. ``"auto"`` leaves out what hardly answers it, and keeps 95 % of the answers.
         - `dedupe`: drop near-duplicate passages: within each ``"page"``, across the whole ``"answer"``, or nowhere

@@ -22,6 +22,7 @@ pub use crate::runtime::call::Check;
 use crate::runtime::call::unstopped;
 use crate::runtime::text_pool;
 use crate::text::page::{ByteSpan, boundary_from};
+use crate::text::pieces::graphemes::push_word;
 use boundaries::Family;
 use byte_table::ByteTable;
 pub use decode::Token;
@@ -229,7 +230,7 @@ impl Tokens {
     }
 
     /// The spans of a text's tokens: sorted, disjoint, on character boundaries. Together with white space they cover
-    /// the text. Tokens that share a character (bytes of one) are one span.
+    /// the text. Tokens that share a character (bytes of one) are one span; very long ones are several.
     pub fn units(&self, text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
         let chunks: Vec<Vec<usize>> = text_pool::map(&self.chunks(text), |chunk| {
             check()?;
@@ -246,8 +247,9 @@ impl Tokens {
             starts.insert(0, 0);
         }
         let ends = starts.iter().skip(1).copied().chain([text.len()]);
-        let spans = starts.iter().zip(ends).map(|(start, end)| ByteSpan { start: *start, end }.trimmed(text));
-        Ok(spans.filter(|span| !span.is_empty()).collect())
+        let mut units = Vec::with_capacity(starts.len());
+        starts.iter().zip(ends).for_each(|(start, end)| push_word(text, ByteSpan { start: *start, end }, &mut units));
+        Ok(units)
     }
 
     /// The row of a text with this token alone.

@@ -20,7 +20,11 @@ fn assert_survives(name: &str, text: &str) {
         let is_short = unit.chars().count() <= 1000 && unit.split_whitespace().count() <= 120;
         assert!(is_short || GraphemeClusterSegmenter::new().segment_str(unit).nth(2).is_none(), "{name}: too long");
     }
-    check(name, text, &words(text), &clusters);
+    let words = words(text);
+    check(name, text, &words, &clusters);
+    for word in words.iter().filter(|word| word.len() > 256) {
+        assert!(GraphemeClusterSegmenter::new().segment_str(word.of(text)).nth(2).is_none(), "{name}: too long a word");
+    }
     let page = PageTerms::new(text, &units, guess_language(text));
     let query = query_terms("a query of some words", Language::English);
     assert_eq!(page.find(&query).bm25(std::slice::from_ref(&(0..units.len()))).len(), 1);

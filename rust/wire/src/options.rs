@@ -26,7 +26,8 @@ crate::settings! {
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1))]
         max_chars: Option<i64> = None,
-        /// Maximum number of the model's tokens for each page, over all its highlights.
+        /// Maximum number of the model's tokens for each page, over all its highlights. Four bytes of text count as one
+        /// token or more, because the model may have one token for a very long word.
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1))]
         max_tokens: Option<i64> = None,
@@ -34,7 +35,8 @@ crate::settings! {
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1), extend("x-commands" = "highlight"))]
         max_total_chars: Option<i64> = None,
-        /// Maximum number of the model's tokens for all pages together; the most relevant passages get them.
+        /// Maximum number of the model's tokens for all pages together, counted as for `max_tokens`; the most relevant
+        /// passages get them.
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1), extend("x-commands" = "highlight"))]
         max_total_tokens: Option<i64> = None,

@@ -26,6 +26,30 @@ def test_max_total_chars_is_kept_and_spent_on_relevant_pages(highlighter: Highli
     assert [[highlight.text for highlight in page] for page in everything] == [[text] for text in texts]
 
 
+LONG_WORDS = {
+    "base64": "The key is here. " + "QUJD" * 5_000 + " The answer is 42.",
+    "thai": "กุญแจอยู่ที่นี่" * 2_000 + " The answer is 42.",
+    "links": " ".join(f"https://example.com/{'a1b2' * 60}?answer={number}" for number in range(50)),
+    "code": "var answer=42;" * 2_000,
+}
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 300}, {"max_total_tokens": 400}, {"max_tokens": 600, "top_k": 2}])
+@pytest.mark.parametrize("page", LONG_WORDS.values(), ids=LONG_WORDS)
+def test_max_tokens_counts_four_bytes_as_a_token(highlighter: Highlighter, page: str, options: dict[str, Any]) -> None:
+    (found,) = highlighter.highlights("What is the answer?", [page], **options)
+    budget = options.get("max_tokens", options.get("max_total_tokens"))
+    assert 0 < sum(len(highlight.text.encode()) for highlight in found) <= 4 * budget
+
+
+@pytest.mark.parametrize("unit", ["word", "token"])
+def test_long_word_is_several_words_and_tokens(highlighter: Highlighter, unit: str) -> None:
+    page = "The key is here. " + "QUJD" * 500_000 + " The answer is 42."
+    (found,) = highlighter.highlights("What is the answer?", [page], unit=unit, highlight_length=40, step_size=20)
+    assert "The answer" in found[0].text
+    assert max(len(highlight.text) for highlight in found) <= 40 * 257
+
+
 @pytest.mark.parametrize("option", ["max_tokens", "max_total_tokens"])
 def test_max_tokens_and_max_total_tokens_count_model_tokens(
     highlighter: Highlighter, pages: dict[str, str], option: str

@@ -71,7 +71,7 @@ fn passages_on(
         enforce_token_limits(&question.bounds, &mut chosen, |page, run| {
             check()?;
             let prepared = &pages[searched[page].page()];
-            tokens.count(prepared.parsed.units.span(run).of(prepared.text.text()))
+            tokens.budgeted(prepared.parsed.units.span(run).of(prepared.text.text()))
         })?;
     }
     Ok(chosen)

@@ -11,7 +11,7 @@
 
 mod abbreviations;
 mod blocks;
-mod graphemes;
+pub(crate) mod graphemes;
 mod groups;
 mod lines;
 mod links;

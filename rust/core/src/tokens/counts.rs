@@ -12,6 +12,9 @@ use crate::text::page::ByteSpan;
 /// Texts sampled for [`Tokens::characters_per_token`].
 const SAMPLE_TEXTS: usize = 16;
 
+/// The most bytes that count as one token.
+const BYTES_OF_BUDGETED: usize = 4;
+
 /// Typical for scripts that a tokenizer knows.
 const KNOWN_SCRIPT: f32 = 4.0;
 
@@ -19,6 +22,12 @@ impl Tokens {
     /// The number of a text's tokens, without special tokens.
     pub fn count(&self, text: &str) -> Result<usize> {
         self.parts(text).into_iter().map(|part| Ok(self.encode(part.of(text))?.len())).sum()
+    }
+
+    /// What a text counts in a budget: its tokens, but at least one for every four bytes. `WordPiece` makes one token of
+    /// any "word" over a hundred characters, such as base64; the tokenizer of the prompt's model does not.
+    pub fn budgeted(&self, text: &str) -> Result<usize> {
+        Ok(self.count(text)?.max(text.len().div_ceil(BYTES_OF_BUDGETED)))
     }
 
     /// How rare a word is in the model's languages: from 0, for the most frequent words, to 1, for words that the
@@ -42,7 +51,7 @@ impl Tokens {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// Tokens before each unit, and in total. Each unit is counted with the white space after it.
+    /// [`Self::budgeted`] before each unit, and in total. Each unit is counted with the white space after it.
     ///
     /// Where tokens include white space (byte-level, `SentencePiece`), a run of units may have a few more or fewer
     /// tokens.
@@ -52,7 +61,7 @@ impl Tokens {
         let groups: Vec<&[ByteSpan]> = spans.chunks(SEGMENTS_AT_ONCE).collect();
         let counts = text_pool::map(&groups, |group| {
             check()?;
-            group.iter().map(|span| self.count(span.of(text))).collect::<Result<Vec<usize>>>()
+            group.iter().map(|span| self.budgeted(span.of(text))).collect::<Result<Vec<usize>>>()
         })?;
         let mut before = vec![0];
         for count in counts.into_iter().flatten() {

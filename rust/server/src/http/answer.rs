@@ -110,7 +110,7 @@ impl AnswerWriter {
         self
     }
 
-    /// Refuses an answer with so many bytes, before they are made.
+    /// Refuses an answer of this number of bytes, before they are made.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), Failure> {
         if bytes <= self.limit.bytes() { Ok(()) } else { Err(self.limit.failure()) }
     }

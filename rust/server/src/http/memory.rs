@@ -60,7 +60,7 @@ impl RequestMemory {
         self.shared.work.acquire(self.held_bytes(), multiple, deadline).await
     }
 
-    /// Memory for work on so many bytes, without waiting.
+    /// Memory for work on this number of bytes, without waiting.
     pub(crate) fn try_acquire_work(&self, bytes: usize, multiple: usize) -> Result<OwnedSemaphorePermit, Failure> {
         self.shared.work.try_acquire(bytes, multiple)
     }

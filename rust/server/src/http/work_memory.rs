@@ -16,7 +16,7 @@ use pullquote_core::error::ErrorKind;
 /// Bytes of memory for a byte of text that is cut, tokenized and ranked: at most 115, for lines of one letter.
 pub(crate) const TEXT: usize = 128;
 
-/// The same for each query after the first that is asked of the text.
+/// The same for each query after the first.
 pub(crate) const QUERY: usize = 24;
 
 /// The same for a byte that is parsed and stored, or handed to a process.

@@ -1,8 +1,15 @@
-//! Grapheme clusters: what readers see as one character. No unit ends inside one.
+//! Grapheme clusters: what readers see as one character. No unit ends inside one, and very long words are split between
+//! them.
 
 use icu_segmenter::iterators::GraphemeClusterBreakIterator;
 use icu_segmenter::scaffold::Utf8;
 use icu_segmenter::{GraphemeClusterSegmenter, GraphemeClusterSegmenterBorrowed};
+
+use crate::text::page::ByteSpan;
+
+/// Bytes of the longest word or token that is a unit: more than links usually have. A megabyte of base64 is one word, and
+/// for some tokenizers one token.
+const MAX_WORD_BYTES: usize = 256;
 
 pub(super) static GRAPHEMES: GraphemeClusterSegmenterBorrowed<'static> = GraphemeClusterSegmenter::new();
 
@@ -43,6 +50,28 @@ impl<'text> Clusters<'text> {
             self.reached = known + next;
         }
         self.reached == position
+    }
+}
+
+/// Adds a word or a token to the units, in parts of at most [`MAX_WORD_BYTES`]. Adds nothing for white space.
+pub(crate) fn push_word(text: &str, word: ByteSpan, units: &mut Vec<ByteSpan>) {
+    let mut rest = word.trimmed(text);
+    while rest.len() > MAX_WORD_BYTES {
+        let ends = GRAPHEMES.segment_str(rest.of(text)).skip(1);
+        // A cluster that is longer stays whole.
+        let mut end = 0;
+        for next in ends {
+            if end > 0 && next > MAX_WORD_BYTES {
+                break;
+            }
+            end = next;
+        }
+        let part = ByteSpan { start: rest.start, end: rest.start + end };
+        rest = ByteSpan { start: part.end, ..rest }.trimmed(text);
+        units.push(part.trimmed(text));
+    }
+    if !rest.is_empty() {
+        units.push(rest);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
-use super::graphemes::Clusters;
+use super::graphemes::{Clusters, push_word};
 use super::marks::is_opening;
 use crate::error::Result;
 use crate::runtime::call::{Check, to_the_end};
@@ -103,10 +103,7 @@ struct WordRun {
 
 impl WordRun {
     fn push_to(&self, words: &mut Vec<ByteSpan>, text: &str, end: usize) {
-        let word = ByteSpan { start: self.start, end }.trimmed(text);
-        if !word.is_empty() {
-            words.push(word);
-        }
+        push_word(text, ByteSpan { start: self.start, end }, words);
     }
 }
 
