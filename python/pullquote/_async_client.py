@@ -137,7 +137,7 @@ class AsyncClient(BaseClient):
         timeout: float | None = None,
     ) -> PutDocuments:
         """Store many documents in one transaction: see `Client.put_documents`."""
-        names, pages, listed = check_documents(texts, ids, titles)
+        names, pages, listed = await asyncio.to_thread(check_documents, texts, ids, titles)
         return await self._run(self._native.put_documents(names, pages, listed, {"timeout": timeout}))
 
     @checked

@@ -19,6 +19,7 @@ from pullquote import _native
 from pullquote._engine.handle import NotCopied
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files as read_files_of
+from pullquote._engine.page_files import read_texts
 from pullquote._native import Document, PutDocuments
 from pullquote._request.options import (
     Options,
@@ -211,7 +212,7 @@ def check_documents(
     texts: Pages, ids: Iterable[str] | None, titles: Iterable[str | None] | None
 ) -> tuple[list[str], list[str], list[str | None] | None]:
     """The checked ids, texts and titles of a call of `put_documents`."""
-    pages, names = read_pages(texts, ids)
+    pages, names = read_texts(*read_pages(texts, ids))
     if names is None:
         message = "a document needs an id; pass a mapping from ids to texts, pairs (id, text), or ids"
         raise InvalidArgumentError(message)
@@ -412,8 +413,9 @@ class Client(BaseClient):
     ) -> PutDocuments:
         """Store many documents in one request and one transaction, replacing earlier ones.
 
-        `texts` are a mapping from ids to texts, pairs (id, text), or texts with their `ids`, as in `highlights`. `titles` has a
-        title or `None` for each. Of several documents with one id, the last is kept.
+        `texts` are a mapping from ids to texts, pairs (id, text), or texts with their `ids`, as in `highlights`; also documents
+        and files, whose names are their ids without others. `titles` has a title or `None` for each. Of several documents with
+        one id, the last is kept.
 
         Raises `StoreFullError` if the server has no room; documents before the one that it names are stored, and perhaps smaller
         ones after it. `InvalidArgumentError` for more documents than the server takes at once (1,000 by default).

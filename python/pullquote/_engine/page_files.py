@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from pullquote._request.options import Request, is_file
 
-__all__ = ["read_files", "read_files_off_loop"]
+__all__ = ["read_files", "read_files_off_loop", "read_texts"]
 
 
 def read_files(request: Request) -> Request:
@@ -16,6 +17,16 @@ def read_files(request: Request) -> Request:
     from pullquote.documents import read_request  # noqa: PLC0415 - few calls need it
 
     return read_request(request)
+
+
+def read_texts(pages: list[Any], ids: list[Any] | None) -> tuple[list[Any], list[Any] | None]:
+    """The texts of pages, and their ids: those given, else the names of documents and files."""
+    if not any(is_file(page) for page in pages):
+        return pages, ids
+    from pullquote.documents import read_pages  # noqa: PLC0415 - few calls need it
+
+    pages, ids = read_pages(pages, ids)
+    return [getattr(page, "text", page) for page in pages], ids
 
 
 async def read_files_off_loop(request: Request) -> Request:

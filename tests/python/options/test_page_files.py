@@ -116,6 +116,23 @@ def test_client_names_files_of_a_mapping_and_open_files(server: ServerProcess, t
             client.highlights(QUERY, files=[io.StringIO(MOON)])  # type: ignore[list-item]  # wrong on purpose
 
 
+def test_documents_and_files_can_be_stored(server: ServerProcess, tmp_path: Path) -> None:
+    path = tmp_path / "stored-moon.txt"
+    path.write_text(MOON, encoding="utf-8")
+
+    async def put() -> None:
+        async with pullquote.AsyncClient(server.url) as client:
+            await client.put_documents({"stored-bread": io.BytesIO(b"Bread is baked.")})
+
+    with pullquote.Client(server.url) as client:
+        stored: list[Document | Path] = [two_pages("stored-report"), path]
+        client.put_documents(stored)
+        asyncio.run(put())
+        for name, text in (("stored-report", BREAD + MOON), (str(path), MOON), ("stored-bread", "Bread is baked.")):
+            assert client.get_document(name).text == text
+            client.delete_document(name)
+
+
 def test_places_of_highlights_of_other_pages_are_refused(highlighter: Highlighter) -> None:
     document = two_pages()
     (other,) = highlighter.highlights(QUERY, [MOON], top_k=1)[0]
