@@ -38,7 +38,7 @@ pub(super) async fn search(app: &Arc<App>, request: Request) -> Result<Response,
         return Err(Failure::new(Cause::Upstream, "there is no upstream"));
     };
     let mut admitted = Admitted::admit(app, request).await?;
-    let mut forwarded = admitted.with_permit(|app, input| Forwarded::read(app, input)).await?;
+    let mut forwarded = admitted.with_permit(Forwarded::read).await?;
     let body = std::mem::take(&mut forwarded.body);
     let deadline = admitted.limits.deadline.into();
     let answered = upstream.search(&admitted.headers, admitted.span.as_ref(), body, deadline).await?;

@@ -46,7 +46,7 @@ pub(super) enum ReturnedVectors {
 
 /// Vectors that stand in JSON.
 pub(super) enum Written {
-    Numbers(vectors::Vectors),
+    Numbers { values: Vec<f32>, dimension: usize },
     Base64(Vec<String>),
 }
 
@@ -100,7 +100,8 @@ impl VectorFormat {
         let dimension = passages.dimension;
         Ok(match self {
             Self::Numbers => {
-                ReturnedVectors::Written { passages: Written::Numbers(passages), queries: Written::Numbers(queries) }
+                let write = |vectors: vectors::Vectors| Written::Numbers { values: vectors.values, dimension };
+                ReturnedVectors::Written { passages: write(passages), queries: write(queries) }
             }
             Self::Base64(dtype) => {
                 let write = |vectors: vectors::Vectors| {
@@ -143,7 +144,9 @@ impl Written {
 
     pub(super) fn row(&self, row: usize) -> Option<Vector<'_>> {
         match self {
-            Self::Numbers(vectors) => vectors.rows().nth(row).map(|row| Vector::Numbers(row.into())),
+            Self::Numbers { values, dimension } => {
+                values.chunks_exact(*dimension).nth(row).map(|row| Vector::Numbers(row.into()))
+            }
             Self::Base64(rows) => rows.get(row).map(|row| Vector::Base64(row.into())),
         }
     }
