@@ -157,7 +157,7 @@ fn respond(
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
     let answers = app.engine.wait(&call, app.engine.highlights(texts, &request.question, &call))?;
-    let mut frame = Frame::new(&request, &answers);
+    let mut frame = Frame::new(&request, &answers, &call);
     let mut work = answers.work;
     let queries: Vec<&str> = texts.queries.iter().map(AsRef::as_ref).collect();
     let rows = answers.scores.len() + queries.len();

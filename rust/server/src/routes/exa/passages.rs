@@ -55,7 +55,9 @@ impl<'call> ExaPage<'call> {
         format: Format,
     ) -> Result<Self, Failure> {
         input.hold_text(source.len())?;
-        Ok(Self { name, title, source, document: Document::read(source, format) })
+        let call = input.call(None);
+        let document = Document::read_checked(source, format, &|| call.check())?;
+        Ok(Self { name, title, source, document })
     }
 
     /// The title that came with it, or else its own.

@@ -1,13 +1,20 @@
 //! The blocks of a page, for clients that show it as it was laid out.
 
+use pullquote_core::error::Result;
+use pullquote_core::runtime::call::Check;
 use pullquote_core::text::formats::{Document, Format};
 use pullquote_core::text::page::{Block, BlockKind, CharSpan, PageText};
 use pullquote_core::text::positions::Positions;
 use pullquote_wire::result::{OffsetUnit, PageBlock};
 
 /// The blocks of a source; none of plain text, which has no markup.
-pub(super) fn blocks(source: &str, format: Format, offsets: OffsetUnit) -> Vec<PageBlock<'static>> {
-    let document = Document::read(source, format);
+pub(super) fn blocks(
+    source: &str,
+    format: Format,
+    offsets: OffsetUnit,
+    check: &Check,
+) -> Result<Vec<PageBlock<'static>>> {
+    let document = Document::read_checked(source, format, check)?;
     let page = PageText::new(document.text());
     let blocks = document.blocks().unwrap_or_default();
     let spans: Vec<_> = blocks.iter().map(|block| page.chars(block.span)).collect();
@@ -17,7 +24,7 @@ pub(super) fn blocks(source: &str, format: Format, offsets: OffsetUnit) -> Vec<P
         start: positions.count(span.start, offsets),
         end: positions.count(span.end, offsets),
     };
-    blocks.iter().zip(&spans).map(of_span).collect()
+    Ok(blocks.iter().zip(&spans).map(of_span).collect())
 }
 
 const fn name(kind: BlockKind) -> &'static str {
@@ -33,6 +40,8 @@ const fn name(kind: BlockKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use pullquote_core::runtime::call::unstopped;
+
     use super::*;
 
     #[test]
@@ -40,14 +49,17 @@ mod tests {
         let block = |kind: &'static str, start, end| PageBlock { kind: kind.into(), start, end };
         let source = "# 🍞\n\nBrot.";
         assert_eq!(
-            blocks(source, Format::Markdown, OffsetUnit::Codepoint),
+            blocks(source, Format::Markdown, OffsetUnit::Codepoint, &unstopped).expect("nothing ends it"),
             [block("heading", 0, 3), block("prose", 5, 10)]
         );
         assert_eq!(
-            blocks(source, Format::Markdown, OffsetUnit::Utf16),
+            blocks(source, Format::Markdown, OffsetUnit::Utf16, &unstopped).expect("nothing ends it"),
             [block("heading", 0, 4), block("prose", 6, 11)]
         );
-        assert_eq!(blocks(source, Format::Text, OffsetUnit::Byte), []);
-        assert_eq!(blocks("<h1>A</h1><p>B", Format::Html, OffsetUnit::Byte)[0], block("heading", 0, 1));
+        assert_eq!(blocks(source, Format::Text, OffsetUnit::Byte, &unstopped).expect("nothing ends it"), []);
+        assert_eq!(
+            blocks("<h1>A</h1><p>B", Format::Html, OffsetUnit::Byte, &unstopped).expect("nothing ends it")[0],
+            block("heading", 0, 1)
+        );
     }
 }

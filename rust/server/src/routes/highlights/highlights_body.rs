@@ -97,7 +97,8 @@ impl HighlightsBody {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if an option makes the answer too large for the request.
     pub fn response(&self, answers: &Answers, queued: Duration) -> Result<Vec<u8>> {
-        let frame = Frame::new(&self.request, answers);
+        let call = self.call();
+        let frame = Frame::new(&self.request, answers, &call);
         let mut answer = frame.limited(AnswerWriter::hosted(self.call(), self.bytes));
         let written = frame.check_marks(&answer).and_then(|()| {
             answer

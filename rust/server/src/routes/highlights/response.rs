@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pullquote_core::engine::{Answers, Pairing, Rows, Work, number, pair};
 use pullquote_core::ranking::probability::ANSWERED;
+use pullquote_core::runtime::call::Call;
 use pullquote_wire::result::{Footer, Highlight, HighlightsUsage, PageHighlights, Timings};
 use serde::Serialize;
 
@@ -19,15 +20,16 @@ use crate::routes::request_pages::RequestText;
 pub(super) struct Frame<'call> {
     request: &'call PreparedRequest,
     answers: &'call Answers,
+    call: &'call Call<'static>,
     rows: Rows<'call>,
     /// The vector of each passage, if vectors are part of the JSON.
     pub(super) vectors: Option<Written>,
 }
 
 impl<'call> Frame<'call> {
-    pub(super) fn new(request: &'call PreparedRequest, answers: &'call Answers) -> Self {
+    pub(super) fn new(request: &'call PreparedRequest, answers: &'call Answers, call: &'call Call<'static>) -> Self {
         let rows = Rows::new(answers, 0..answers.scores.len(), |page| request.texts.pages[page].as_ref());
-        Self { request, answers, rows, vectors: None }
+        Self { request, answers, call, rows, vectors: None }
     }
 
     /// Limits an answer, and names the option that makes it large.
@@ -119,7 +121,9 @@ impl<'call> Frame<'call> {
             answered: is_answered(&self.answers.scores[rows.clone()]),
             text: (request.return_texts && is_first)
                 .then(|| self.answers.texts[index].as_deref().unwrap_or(source).into()),
-            blocks: (request.return_blocks && is_first).then(|| blocks(source, format, request.offsets)),
+            // Of a call that has ended, no answer is sent: the writer checks that at its end.
+            blocks: (request.return_blocks && is_first)
+                .then(|| blocks(source, format, request.offsets, &|| self.call.check()).unwrap_or_default()),
             highlights: Listed(move || rows.clone().map(move |row| self.highlight(index, row))),
         }
     }
