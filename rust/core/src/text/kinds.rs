@@ -56,7 +56,7 @@ pub enum Reader {
         format: Format,
         /// What helps with an encrypted file; `None` if it has a password.
         encrypted: Option<&'static str>,
-        /// What errors add for a file without text, with `{detail}`.
+        /// What errors add for a file without text, with `{pages}`.
         no_text: &'static str,
     },
     None,
@@ -98,7 +98,7 @@ pub static KINDS: [FileKind; 22] = [
             library: Some("pypdfium2"),
             format: Format::Text,
             encrypted: None,
-            no_text: " on its {detail} pages: a scan needs text recognition first, such as ocrmypdf",
+            no_text: " on its {pages}: a scan needs text recognition first, such as ocrmypdf",
         },
         converter: "pdftotext {file} -",
     },
@@ -249,16 +249,19 @@ impl FileKind {
         } else {
             "pass its password"
         };
+        let pages_of_file = format!("{detail} {}", if detail == "1" { "page" } else { "pages" });
         let Limits { pages, chars, memory } = limits;
         let (kind, message) = match error {
             "encrypted" => (InvalidText, format!("is an encrypted {label}; {}", encrypted.unwrap_or(password))),
-            "no_text" => (InvalidText, format!("is {title} without text{}", no_text.replace("{detail}", detail))),
-            "no_page" => (InvalidText, format!("has only {detail} pages")),
+            "no_text" => {
+                (InvalidText, format!("is {title} without text{}", no_text.replace("{pages}", &pages_of_file)))
+            }
+            "no_page" => (InvalidText, format!("has only {pages_of_file}")),
             "crashed" => (
                 InvalidText,
                 format!("makes the parser of {label} fail ({detail}); it is damaged, or needs more memory"),
             ),
-            "pages" => (LimitExceeded, format!("has {detail} pages, and {pages}")),
+            "pages" => (LimitExceeded, format!("has {pages_of_file}, and {pages}")),
             "chars" => (LimitExceeded, format!("has at least {detail} characters, and {chars}")),
             "memory" => (OutOfMemory, format!("needs more memory to be read, and {memory} bytes")),
             "time" => (DeadlineExceeded, format!("takes longer to be read than {detail}")),
@@ -390,6 +393,22 @@ mod tests {
             assert_eq!(readable().contains(kind.label()), is_readable, "{}", kind.name);
             assert_eq!((kind.suffixes.is_empty(), kind.media_types.is_empty()), (!is_readable, !is_readable));
             assert_eq!(kind.refusal("a").is_none(), matches!(kind.reader, Reader::Core(_)));
+        }
+    }
+
+    #[test]
+    fn failures_count_pages_in_words() {
+        let limit = Limit { option: "--upload-max-pages", value: 5 };
+        let limits = Limits { pages: limit, chars: limit, memory: limit };
+        for (error, detail, words) in [
+            ("no_text", "1", "on its 1 page:"),
+            ("no_text", "3", "on its 3 pages:"),
+            ("no_page", "1", "only 1 page"),
+            ("pages", "9", "has 9 pages, and --upload-max-pages is 5"),
+        ] {
+            let failure = FileKind::of(b"%PDF-1.7").failure(error, detail, false, &limits);
+            let message = failure.message();
+            assert!(message.contains(words) && !message.contains("1 pages"), "{message}");
         }
     }
 }
