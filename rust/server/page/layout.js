@@ -4,6 +4,7 @@
 // HTML: elements are made here, and links lead to http and https only.
 
 const LINKS = /^https?:\/\//i;
+const NUMBERED = /^\s*(?:>\s?)*\d+[.)]/;
 const TAGS = { heading: "h3", prose: "p", item: "p", row: "p", code: "p", rule: "p" };
 
 // What Markdown writes around text: the pattern, and which groups of it are hidden, styled, and the address of a link.
@@ -26,17 +27,84 @@ const LINES = {
   rule: [/^[ \t]*(?:>[ \t]*)+$/gm, /^[-*_ \t]{3,}$/gm],
 };
 
+// Long pages are laid out in parts, each when it comes near the screen; a browser takes a minute for a few megabytes at once.
+const PART = 20_000; // characters
+const layers = new WeakMap(); // what lays out a part
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const { target } of entries.filter(({ isIntersecting }) => isIntersecting)) {
+      near.unobserve(target);
+      layers.get(target)();
+    }
+  },
+  { rootMargin: "100%" },
+);
+
 /** A fragment of the page, and for each passage its marks. `blocks` is empty for plain text. */
 export function layOut(text, blocks, format, passages, mark) {
+  near.disconnect();
   const page = document.createDocumentFragment();
   const marks = passages.map(() => []);
-  let at = 0;
+  const parts = partsOf(text, blocks);
+  for (const part of parts) {
+    const place = parts.length > 1 ? page.appendChild(holder(text, part)) : page;
+    const fill = () => place.replaceChildren(laid(text, part, format, passages, mark, marks));
+    if (parts.length === 1 || passages.some(({ start, end }) => start < part.end && end > part.start)) {
+      fill();
+    } else if (blocks.length) {
+      layers.set(place, fill);
+      near.observe(place);
+    }
+  }
+  return { page, marks };
+}
+
+/** The page in parts, each from its first block to the next part. */
+function partsOf(text, blocks) {
+  const all = (blocks.length ? blocks : [{ kind: "text", start: 0, end: text.length }]).flatMap((block) => cut(text, block));
+  const parts = [{ start: 0, end: text.length, blocks: [] }];
+  for (const block of all) {
+    const last = parts.at(-1);
+    if (last.blocks.length && block.end - last.start > PART) {
+      last.end = block.start;
+      parts.push({ start: block.start, end: text.length, blocks: [block] });
+    } else {
+      last.blocks.push(block);
+    }
+  }
+  return parts;
+}
+
+/** A long block in several, cut after a line, else after a word. */
+function cut(text, { kind, start, end }) {
+  const made = [];
+  while (end - start > PART) {
+    const window = text.slice(start, start + PART);
+    const length = window.lastIndexOf("\n") + 1 || window.lastIndexOf(" ") + 1 || (window.isWellFormed() ? PART : PART - 1);
+    made.push({ kind, start, end: (start += length) });
+  }
+  return [...made, { kind, start, end }];
+}
+
+/** What stands for a part: its text, and about as much room. */
+function holder(text, { start, end, blocks }) {
+  const element = document.createElement("div");
+  element.className = "part";
+  element.textContent = text.slice(start, end);
+  const lines = Math.max((end - start) / 75, blocks[0]?.kind === "text" ? element.textContent.split("\n").length : blocks.length * 1.5);
+  element.style.containIntrinsicBlockSize = `auto ${Math.round(lines * 1.75)}rem`;
+  return element;
+}
+
+/** A part as it is laid out. */
+function laid(text, part, format, passages, mark, marks) {
+  const page = document.createDocumentFragment();
   let last = page; // what the text between two blocks goes to: the passage that it is in, if any
-  for (const block of blocks.length ? blocks : [{ kind: "text", start: 0, end: text.length }]) {
-    const goesOn = passages.some(({ start, end }) => start < at && end > block.start);
-    if (block.start > at) (goesOn ? last : page).append(unshown(text.slice(at, block.start)));
+  if (part.blocks[0]?.start > part.start) page.append(unshown(text.slice(part.start, part.blocks[0].start)));
+  for (const [index, block] of part.blocks.entries()) {
     const element = block.kind === "text" ? page : document.createElement(TAGS[block.kind]);
-    const inline = format === "markdown" ? styles(text.slice(block.start, block.end), block) : { hidden: [], styled: [] };
+    const source = text.slice(block.start, block.end);
+    const inline = format === "markdown" ? styles(source, block) : { hidden: [], styled: [] };
     for (const { start, end, rank } of pieces(block, passages)) {
       const runs = shown(text, start, end, inline);
       if (rank < 0) {
@@ -51,15 +119,15 @@ export function layOut(text, blocks, format, passages, mark) {
     }
     if (element !== page) {
       element.className = `block ${block.kind}`;
-      const hasBullet = format === "markdown" ? inline.hidden.length > 0 : !/^\s*\d+[.)]/.test(text.slice(block.start, block.end));
-      if (block.kind === "item" && hasBullet) element.classList.add("bullet");
+      if (block.kind === "item") element.classList.add(NUMBERED.test(source) ? "numbered" : "bullet");
       if (!element.textContent.trim() || isHidden(text, block, inline)) element.classList.add("empty");
       page.append(element);
     }
-    at = block.end;
+    const next = part.blocks[index + 1]?.start ?? part.end;
+    const goesOn = passages.some(({ start, end }) => start < block.end && end > next);
+    if (next > block.end) (goesOn ? last : page).append(unshown(text.slice(block.end, next)));
   }
-  if (at < text.length) page.append(blocks.length ? unshown(text.slice(at)) : text.slice(at));
-  return { page, marks };
+  return page;
 }
 
 /** A block in parts: between passages, and within them. Passages do not overlap. */

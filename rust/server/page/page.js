@@ -2,11 +2,12 @@
 // first request has `effort: "instant"`, and a later one gets the final answer. Only that one is announced.
 //
 // The user's input is only in the form's fields, so no failure can lose it. At most one request is in flight: a change aborts it,
-// and its answer is never shown. A file that is not text is sent with each request as it is. Texts become text nodes only; the server's
-// Content-Security-Policy (trusted types) allows nothing else. The question, the options and a short page are in the address.
+// and its answer is never shown. A file that is not text in UTF-8 is sent with each request as it is. Texts become text nodes only; the
+// server's Content-Security-Policy (trusted types) allows nothing else.
 
 import { ACCEPT, FORMATS, READABLE, STARTS } from "./kinds.js";
 import { layOut } from "./layout.js";
+import { forgetPage, keepKey, keepPage, keptKey, keptPage } from "./session.js";
 import { Sheets } from "./sheets.js";
 
 const byId = (id) => document.getElementById(id);
@@ -22,10 +23,10 @@ const wide = matchMedia("(min-width: 52.01rem)"); // page and question are side 
 
 const PAUSE = 150; // milliseconds without a change before a request; while the user types, with `effort: "instant"`
 const LONG_PAUSE = 600; // milliseconds without a key, then for the answer that stays
-const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, not what the server takes
+const LONGEST_FILE = 64 * 1024 * 1024; // bytes; what a browser can hold, if the server names no limit
+const LONGEST_TO_EDIT = 300_000; // characters; a browser lays out a field with megabytes for minutes
 const NO_BUDGET = byId("budget").max; // the slider's end
-const LONGEST_IN_ADDRESS = 2000; // characters of a page
-const UNANSWERED = "Probably not on this page.";
+const PLACEHOLDER = source.placeholder;
 
 const SETTINGS = {
   length: (value) => `about ${plural(value, "sentence")}`,
@@ -56,7 +57,11 @@ let goesToBest = false; // whether Enter waits for the answer
 let read = {}; // the page of the last answer, and its text: of HTML that is another
 let name = "Sample page";
 let before = null; // the page that another one took the place of
-let upload = null; // the file that takes the place of the field's text
+let longText = null; // a text that is too long for the field, and takes its place
+let upload = null; // the file that takes the place of both
+let kept = source.defaultValue; // the page that a reload shows
+let lost = ""; // the name of the page that a reload could not show
+let limits = null; // of the server, once they were asked for
 let sheets = null; // the pages of a PDF
 
 // Asking
@@ -71,10 +76,10 @@ function changed(pause = PAUSE) {
   waits(question.value.trim() !== "" && !isEmpty());
 }
 
-/** A key was pressed, and more may come. An uploaded file is too large to be sent twice. */
+/** A key was pressed, and more may come. A file and a long text are too large to be sent twice. */
 function typed() {
-  changed(upload ? PAUSE : LONG_PAUSE);
-  if (!upload) instantTimer = setTimeout(askInstantly, PAUSE);
+  changed(LONG_PAUSE);
+  if (!upload && longText === null) instantTimer = setTimeout(askInstantly, PAUSE);
 }
 
 /** Shows the passages that the tokens predict, if they answer. It fails in silence: the answer that stays says why. */
@@ -101,7 +106,8 @@ async function ask() {
   if (!body.query.trim() || isEmpty()) {
     waits(false);
     byId("failure").hidden = true;
-    show({ text: knownText() }, [], isEmpty() ? "Paste a page, or drop a file." : "Ask a question.");
+    const missing = lost ? `${lost} did not survive the reload: open or paste it again.` : "Paste a page, or drop a file.";
+    show({ text: knownText() }, [], isEmpty() ? missing : "Ask a question.");
     return;
   }
   waits(true);
@@ -110,7 +116,7 @@ async function ask() {
   waits(false);
   if (outcome.failure) return fail(outcome.failure);
   readAs(outcome.page);
-  succeed(outcome);
+  succeed(outcome, body);
 }
 
 function readAs({ text, blocks, format: written }) {
@@ -122,7 +128,8 @@ function wanted() {
   const least = Number(byId("least").value);
   return {
     query: question.value.toWellFormed(),
-    ...(upload ? {} : { documents: [source.value.toWellFormed()], format: format.value }),
+    ...(upload ? {} : { documents: [pageText().toWellFormed()] }),
+    ...(upload && format.value === "auto" ? {} : { format: format.value }),
     highlight_length: Number(byId("length").value),
     top_k: Number(byId("count").value),
     ...(budget === NO_BUDGET ? {} : { max_chars: Number(budget) }),
@@ -139,8 +146,9 @@ async function answer(body, signal) {
   try {
     const response = await post("highlights", body, signal);
     const said = await response.json().catch(() => ({}));
-    if (response.ok) return { page: said.results[0], usage: said.usage, took: response.headers.get("x-total-time") };
+    if (response.ok) return { page: said.results[0], usage: said.usage, warnings: said.warnings ?? [], took: response.headers.get("x-total-time") };
     const { message = response.statusText, field, retryable = false } = said.error ?? {};
+    if (upload && field?.startsWith("file[")) return { failure: { status: response.status, words: `${name} cannot be read.`, field, detail: sentence(message), retryable } };
     const words = FAILURES[response.status] ?? `The server failed, with status ${response.status}.`;
     return { failure: { status: response.status, words, field, detail: field ? `${field}: ${message}` : message, retryable } };
   } catch {
@@ -149,9 +157,13 @@ async function answer(body, signal) {
   }
 }
 
+function authorization() {
+  return key.value ? { authorization: `Bearer ${key.value.trim()}` } : {};
+}
+
 /** Sends a request as JSON, or with the file in a form. */
 function post(path, body, signal) {
-  const headers = key.value ? { authorization: `Bearer ${key.value.trim()}` } : {};
+  const headers = authorization();
   if (!upload) return fetch(path, { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body), signal });
   const form = new FormData();
   form.append("request", JSON.stringify(body));
@@ -160,20 +172,22 @@ function post(path, body, signal) {
   return fetch(path, { method: "POST", headers, body: form, signal });
 }
 
-function succeed({ page, usage, took }) {
+function succeed({ page, usage, warnings, took }, body) {
+  keepKey(key.value);
   byId("failure").hidden = byId("key-form").hidden = byId("password-form").hidden = true;
   const isAnswered = page.answered || !page.highlights.length;
-  const found = page.highlights.length ? plural(page.highlights.length, "passage") : "No passage";
-  show(page, page.highlights, isAnswered ? `${found} in ${duration(Number(took))}` : UNANSWERED, isAnswered);
-  byId("work").textContent = compared(usage);
+  const found = `${plural(page.highlights.length, "passage")} in ${duration(Number(took))}`;
+  show(page, page.highlights, page.answered ? found : doubt(page, warnings, body), isAnswered);
+  byId("work").textContent = [compared(usage), ...warnings.filter((warning) => warning.startsWith("file[")).map(sentence)].join(" ").trim();
   format.options[0].textContent = format.value === "auto" && page.format !== "text" ? `Auto: ${page.format}` : "Format: auto";
   if (goesToBest) go(0);
-  else if (isAnswered && wide.matches && reader.checkVisibility()) marks[0]?.[0].scrollIntoView({ block: "nearest" });
+  else if (isAnswered && wide.matches && reader.checkVisibility() && marks.length) goNear(marks[0][0], "nearest");
   goesToBest = false;
 }
 
 function fail({ status, words, field, detail, retryable }) {
   show({ text: knownText() }, [], "");
+  if (status === 401) keepKey("");
   const isProtected = field === "password";
   if (status === 401) detail = key.value ? "The server rejects the key below." : "";
   if (isProtected) detail = password.value ? "The password below does not open it." : "";
@@ -191,15 +205,19 @@ function fail({ status, words, field, detail, retryable }) {
 
 /** The page to search: a text, or a file. */
 function content() {
-  return upload ?? source.value;
+  return upload ?? pageText();
+}
+
+function pageText() {
+  return longText ?? source.value;
 }
 
 function isEmpty() {
-  return !upload && !source.value.trim();
+  return !upload && !pageText().trim();
 }
 
 function knownText() {
-  return read.source === content() && read.format === format.value ? read.text : source.value;
+  return read.source === content() && read.format === format.value ? read.text : pageText();
 }
 
 /** Shows a page with its passages marked, and the list of them. Those that do not answer are marked in a weaker way. The focus
@@ -229,7 +247,7 @@ function show(page, passages, status, isAnswered = true) {
   fold.open = isAnswered;
   folded();
   reader.replaceChildren(laid.page);
-  list.replaceChildren(...passages.map(entry));
+  list.replaceChildren(...passages.map((passage, rank) => entry(passage, rank, sheets ? passage.text.trim() : asShown(laid.marks[rank]))));
   byId("status").textContent = status;
   byId("work").textContent = "";
   document.title = name === "Sample page" ? "pullquote" : `${name} · pullquote`;
@@ -245,11 +263,22 @@ function folded() {
   byId("steps").hidden = !marks.length || !fold.open;
 }
 
-function entry({ text, score, page_number: number }, rank) {
+/** A passage as the page shows it: without the marks of Markdown, and with a line for each block. */
+function asShown(pieces) {
+  const lines = pieces.map((piece) => {
+    const copied = piece.cloneNode(true);
+    copied.querySelectorAll(".unshown").forEach((each) => each.remove());
+    const words = copied.textContent.replaceAll(/\s+/g, " ").trim();
+    return words && piece.matches(".bullet > :first-child") ? `• ${words}` : words;
+  });
+  return lines.filter(Boolean).join("\n");
+}
+
+function entry({ text, score, page_number: number }, rank, seen) {
   const button = make("button", "passage");
   button.type = "button";
   button.style.setProperty("--score", score);
-  const words = make("span", "words", text.trim());
+  const words = make("span", "words", seen);
   words.dir = "auto";
   button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", number ? `page ${number} · ${score.toFixed(2)}` : score.toFixed(2)), words);
   button.addEventListener("click", () => go(rank));
@@ -276,7 +305,12 @@ function go(rank) {
   edits(false);
   point((rank + marks.length) % marks.length);
   marks[current][0].focus({ preventScroll: true });
-  marks[current][0].scrollIntoView({ block: "center" });
+  goNear(marks[current][0], "center");
+}
+
+/** The parts of a long page get their heights only when they come near, so the way there would end elsewhere. */
+function goNear(mark, block) {
+  mark.scrollIntoView({ block, behavior: reader.querySelector(".part") ? "instant" : "auto" });
 }
 
 function point(rank) {
@@ -300,14 +334,47 @@ function waits(yes) {
 
 /** Puts another page in the place of the one that is there, which can be had back. */
 function open(page) {
-  before = { text: source.value, name, format: format.value, upload, isPdf: sheets !== null, password: password.value };
-  source.value = page.text;
+  before = { text: pageText(), name, format: format.value, upload, isPdf: sheets !== null, password: password.value };
+  takes(page.text);
   format.value = page.format;
   asksAbout(page.upload ?? null, page.isPdf, page.password);
   rename(page.name);
   edits(false);
   changed(0);
   scrollTo({ top: 0, behavior: "instant" });
+}
+
+/** Takes a text into the field, or in its place. */
+function takes(text) {
+  longText = text.length > LONGEST_TO_EDIT ? text : null;
+  source.value = longText === null ? text : "";
+  source.placeholder = longText === null ? PLACEHOLDER : "This page is too long to be edited here. Paste another one, or drop a file.";
+  lost = "";
+}
+
+/** Opens a text if the server takes one of its size. */
+async function openText(text, name) {
+  if (!(await isTooLarge(name, text.length > LONGEST_TO_EDIT ? new Blob([text]).size : 0, "max_document_bytes"))) open({ text, name, format: "auto" });
+}
+
+/** Whether a page is beyond this limit of the server; then says so. */
+async function isTooLarge(name, bytes, limit) {
+  if (bytes <= LONGEST_TO_EDIT) return false;
+  limits ??= await fetch("info", { headers: authorization() }).then((response) => (response.ok ? response.json() : null), () => null);
+  const most = limits?.[limit] ?? LONGEST_FILE;
+  if (bytes <= most) return false;
+  refuse(`${name} has ${megabytes(bytes)}.`, `This server reads pages of up to ${megabytes(most)}. Open a part of it.`);
+  return true;
+}
+
+/** The text of a file, or null: it is in another encoding, or no text. The server reads it, or says what it is. */
+async function asText(file) {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    return text.includes("\0") ? null : text;
+  } catch {
+    return null;
+  }
 }
 
 /** Takes a file in place of the field's text, or without one the text again. */
@@ -322,14 +389,13 @@ function asksAbout(file, isPdf, itsPassword = "") {
 
 async function openFile(file) {
   if (!file) return;
-  const start = await file.slice(0, 1024).text().catch(() => "");
-  const isPdf = start.includes("%PDF-");
-  if (STARTS.some((mark) => start.includes(mark))) return open({ text: "", name: file.name, format: "auto", upload: file, isPdf });
-  const ending = file.name.split(".").pop().toLowerCase();
-  const text = file.size > LONGEST_FILE ? null : await file.text().catch(() => null);
-  if (text === null) refuse(`${file.name} cannot be read.`, `It may be gone, or larger than ${plural(LONGEST_FILE / 1024 / 1024, "megabyte")}.`);
-  else if (text.includes("\0")) refuse(`${file.name} is not a text.`, `${READABLE} can be opened.`);
-  else open({ text, name: file.name, format: FORMATS[ending] ?? "auto" });
+  const start = await file.slice(0, 1024).text().catch(() => null);
+  if (start === null) return refuse(`${file.name} cannot be read.`, `It may be gone, or a folder. ${READABLE} can be opened.`);
+  const isParsed = STARTS.some((mark) => start.includes(mark));
+  if (await isTooLarge(file.name, file.size, isParsed ? "max_body_bytes" : "max_document_bytes")) return;
+  const written = isParsed ? "auto" : (FORMATS[file.name.split(".").pop().toLowerCase()] ?? "auto");
+  const text = isParsed ? null : await asText(file);
+  open({ text: text ?? "", name: file.name, format: written, ...(text === null && { upload: file, isPdf: start.includes("%PDF-") }) });
 }
 
 /** Says why nothing has changed. */
@@ -353,11 +419,15 @@ function selects(field) {
   field.select();
 }
 
+function isSample() {
+  return content() === source.defaultValue;
+}
+
 function rename(to) {
   name = to;
   byId("name").textContent = to;
   byId("sample").hidden = byId("examples").hidden = false;
-  if (source.value === source.defaultValue) byId("sample").hidden = true;
+  if (isSample()) byId("sample").hidden = true;
   else byId("examples").hidden = true;
   byId("undo").hidden = !before;
 }
@@ -384,11 +454,31 @@ function duration(milliseconds) {
   return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
+function megabytes(bytes) {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** An error or a warning about the file, for people. */
+function sentence(message) {
+  const words = message.replace(/^file\[0\]: /, "").trim();
+  return `${words[0].toUpperCase()}${words.slice(1)}.`;
+}
+
+/** Why no passage answers: none says it, as far as words show, or the options left none. */
+function doubt({ text, highlights }, warnings, { max_chars: budget, min_score: least }) {
+  if (!text.trim()) return "This page has no text.";
+  if (highlights.length && budget) return `No passage within ${plural(budget, "character")} says it in these words.`;
+  if (highlights.length) return "No passage says it in these words.";
+  const isTooSmall = warnings.some((warning) => warning.includes("max_chars"));
+  if (least && !isTooSmall) return `No passage has a score from ${least.toFixed(2)}.`;
+  return budget ? `No passage fits ${plural(budget, "character")}.` : "No passage.";
+}
+
 /** How much of the page was compared, for people. */
 function compared({ windows, windows_scored: scored }) {
   if (!windows) return "";
   const share = Math.round((100 * scored) / windows);
-  return scored >= windows ? "All of the page was compared with the question." : `${share || "Less than 1"} % of the page could matter, and was compared.`;
+  return scored >= windows ? "All of the page was compared with the question." : `${share || "Under 1"} % of the page was compared, the rest ranks lower.`;
 }
 
 /** The request as one would write it down: without all of the page. */
@@ -431,28 +521,41 @@ with pullquote.Client(${JSON.stringify(location.origin)}${authorization}) as cli
 `;
 }
 
-// The address
+// What a reload keeps
 
-/** Keeps the question, the options and a short page in the address, for a reload or a link. */
+/** Keeps the question and the options in the address, and the page for this tab. */
 function remember() {
-  const kept = new URLSearchParams();
-  for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) if (field.value !== field.defaultValue) kept.set(field.id, field.value);
-  if (format.value !== "auto") kept.set("format", format.value);
-  if (!upload && source.value !== source.defaultValue && source.value.length <= LONGEST_IN_ADDRESS) kept.set("page", source.value);
-  const address = location.href.split("#")[0] + (kept.size ? `#${kept}` : "");
+  const inAddress = new URLSearchParams();
+  for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) if (field.value !== field.defaultValue) inAddress.set(field.id, field.value);
+  if (format.value !== "auto") inAddress.set("format", format.value);
+  const address = location.href.split("#")[0] + (inAddress.size ? `#${inAddress}` : "");
   if (address !== location.href) history.replaceState(null, "", address);
+  if (kept === content()) return;
+  kept = content();
+  if (isSample()) forgetPage();
+  else if (isEmpty()) keepPage(name, "");
+  else keepPage(name, upload ? undefined : pageText());
 }
 
 /** Takes what the address has. What it lacks keeps its value, or for another address gets its default. */
 function recall(isOther) {
-  const kept = new URLSearchParams(location.hash.slice(1));
+  const inAddress = new URLSearchParams(location.hash.slice(1));
   for (const field of [question, ...Object.keys(SETTINGS).map(byId)]) {
-    if (kept.has(field.id) || isOther) field.value = kept.get(field.id) ?? field.defaultValue;
+    if (inAddress.has(field.id) || isOther) field.value = inAddress.get(field.id) ?? field.defaultValue;
   }
-  if ([...format.options].some((option) => option.value === kept.get("format"))) format.value = kept.get("format");
+  if ([...format.options].some((option) => option.value === inAddress.get("format"))) format.value = inAddress.get("format");
   else if (isOther) format.value = "auto";
-  // A long page does not fit the address.
-  if (!upload && (kept.has("page") || (isOther && source.value.length <= LONGEST_IN_ADDRESS))) source.value = kept.get("page") ?? source.defaultValue;
+}
+
+/** Takes the page and the key that this tab had. */
+function recallPage() {
+  key.value = keptKey();
+  const last = keptPage();
+  if (!last) return "Sample page";
+  takes(last.text ?? "");
+  if (last.text === undefined) lost = last.name;
+  kept = content();
+  return last.name;
 }
 
 function say(id) {
@@ -490,7 +593,6 @@ byId("copy-python").addEventListener("click", ({ currentTarget }) => copy(curren
 addEventListener("hashchange", () => {
   recall(true);
   Object.keys(SETTINGS).forEach(say);
-  if (!upload) rename(source.value === source.defaultValue ? "Sample page" : "Your page");
   changed(0);
 });
 format.addEventListener("change", () => changed(0));
@@ -507,6 +609,9 @@ byId("password-form").addEventListener("submit", (event) => {
 byId("form").addEventListener("submit", (event) => event.preventDefault());
 
 source.addEventListener("input", () => {
+  longText = null;
+  lost = "";
+  source.placeholder = PLACEHOLDER;
   asksAbout(null);
   rename("Your page");
   typed();
@@ -514,9 +619,9 @@ source.addEventListener("input", () => {
 source.addEventListener("paste", (event) => {
   const isAll = source.selectionStart === 0 && source.selectionEnd === source.value.length;
   const text = event.clipboardData.getData("text/plain");
-  if (!isAll || !text) return;
+  if (!text || (!isAll && text.length <= LONGEST_TO_EDIT)) return;
   event.preventDefault();
-  open({ text, name: "Pasted page", format: "auto" });
+  openText(text, "Pasted page");
   byId("edit").focus();
 });
 source.addEventListener("keydown", (event) => {
@@ -553,7 +658,7 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("paste", (event) => {
   const text = event.clipboardData.getData("text/plain");
   if (!text || isTyping(event.target)) return;
-  open({ text, name: "Pasted page", format: "auto" });
+  openText(text, "Pasted page");
 });
 
 // A file anywhere, or a text from outside that is not dropped into a field.
@@ -577,9 +682,9 @@ document.addEventListener("drop", (event) => {
   event.preventDefault();
   const text = event.dataTransfer.getData("text/plain");
   if (event.dataTransfer.files.length) openFile(event.dataTransfer.files[0]);
-  else if (text) open({ text, name: "Dropped page", format: "auto" });
+  else if (text) openText(text, "Dropped page");
 });
 
-rename(source.value === source.defaultValue ? name : "Your page");
-show({ text: source.value }, [], "");
+rename(recallPage());
+show({ text: pageText() }, [], "");
 ask();

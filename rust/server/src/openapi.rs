@@ -92,7 +92,7 @@ impl Route {
     }
 
     fn needs_no_key(&self, facts: &Facts) -> bool {
-        self.is_open && !facts.settings.protect_all
+        self.access.needs_no_key(facts.settings.protect_all)
     }
 
     fn parameters(&self) -> Vec<Value> {

@@ -34,7 +34,7 @@ use self::openai::failure::OPENAI;
 use self::route::Route;
 use self::schemas::Schemas;
 use crate::http::failure::{Cause, ErrorShape, Failure};
-use crate::http::route_table::RouteTable;
+use crate::http::route_table::{Access, RouteTable};
 
 /// All routes, in the order of the document's tags, and the schemas of their bodies. `fetches` is whether the server
 /// fetches web pages.
@@ -67,7 +67,7 @@ pub(crate) fn all(fetches: bool) -> (Vec<Route>, Schemas) {
 pub(crate) fn table(routes: &[Route]) -> RouteTable {
     let paths = |route: &Route| std::iter::once(route.path).chain(route.alias);
     let errors = routes.iter().flat_map(|route| paths(route).map(|path| (path, route.errors)));
-    let open = routes.iter().filter(|route| route.is_open).map(|route| route.path);
+    let open = routes.iter().filter(|route| route.access != Access::Keyed).map(|route| (route.path, route.access));
     let other_errors: fn(&str) -> &'static ErrorShape = |path| if path.starts_with("/v1/") { &OPENAI } else { &NATIVE };
     RouteTable { errors: errors.collect(), other_errors, open: open.collect() }
 }

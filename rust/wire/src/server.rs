@@ -169,7 +169,8 @@ crate::settings! {
         /// File with a key in each line, read again when it changes.
         #[schemars(extend("x-metavar" = "PATH"))]
         api_keys_file: Option<PathBuf> = None,
-        /// Require a key for /, /docs, /openapi.json, /live, /health, /v1/health, /ping and /metrics too.
+        /// Require a key for /docs, /openapi.json, /live, /health, /v1/health, /ping and /metrics too. Only the page for
+        /// browsers, which asks for the key, is open.
         protect_all: bool = false,
         /// Origin whose pages may call this server, or *; repeatable.
         #[schemars(extend("x-metavar" = "ORIGIN"))]

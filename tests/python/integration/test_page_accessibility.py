@@ -164,8 +164,10 @@ def test_phone_viewport(browser: Browser, server: ServerProcess) -> None:
             put(page, text, "bread" * 30)
         assert page.evaluate("document.scrollingElement.scrollWidth") == 360
         assert page.evaluate("innerWidth") == 360
-        tops = "['#question', '#reader', '#length', '#passages'].map(id => document.querySelector(id).getBoundingClientRect().top)"
-        assert page.evaluate(tops) == sorted(page.evaluate(tops)), "the page comes before the controls"
+        tops = "['#question', '#passages', '#reader', '#length'].map(id => document.querySelector(id).getBoundingClientRect().top)"
+        assert page.evaluate(tops) == sorted(page.evaluate(tops)), (
+            "passages come before the page, and that before the controls"
+        )
     page.locator("#sample").tap()
     settle(page)
     page.locator("#question").fill("How many guns did she carry?")

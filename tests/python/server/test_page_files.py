@@ -14,6 +14,7 @@ FILES = {
     "/page.js": "text/javascript; charset=utf-8",
     "/kinds.js": "text/javascript; charset=utf-8",
     "/layout.js": "text/javascript; charset=utf-8",
+    "/session.js": "text/javascript; charset=utf-8",
     "/sheets.js": "text/javascript; charset=utf-8",
     "/page.svg": "image/svg+xml",
 }
@@ -52,7 +53,8 @@ def test_page_references_only_its_own_files(server: ServerProcess) -> None:
     assert not re.search(r"\bon\w+=|<style|style=|<script[^>]*>[^<]", whole["/"])
     assert not re.search(r"url\(|@import", whole["/page.css"])
     assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://", whole["/page.js"] + whole["/sheets.js"]
+        r"innerHTML|outerHTML|insertAdjacentHTML|eval\(|https?://",
+        "".join(content for path, content in whole.items() if path.endswith(".js")),
     )
 
 
@@ -68,8 +70,9 @@ def test_page_opens_every_file_that_can_be_read(server: ServerProcess) -> None:
     assert "ACCEPT" in server.client.get("/page.js").text
 
 
-def test_protect_all_covers_pages() -> None:
+def test_page_needs_no_key_and_docs_do_with_protect_all() -> None:
     with letter_server("--api-key", "k") as server:
         assert {server.client.get(path).status_code for path in FILES | DOCS} == {200}
     with letter_server("--api-key", "k", "--protect-all") as server:
-        assert {server.client.get(path).status_code for path in FILES | DOCS} == {401}
+        assert {server.client.get(path).status_code for path in FILES} == {200}
+        assert {server.client.get(path).status_code for path in DOCS} == {401}

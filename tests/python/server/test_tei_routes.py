@@ -156,6 +156,7 @@ def test_info_has_all_fields(server: ServerProcess) -> None:
     required = "model_id model_sha model_dtype model_type max_concurrent_requests max_input_length max_batch_tokens"
     required += " max_batch_requests max_client_batch_size auto_truncate tokenization_workers version sha docker_label"
     assert set(required.split()) <= info.keys()
+    assert (info["max_document_bytes"], info["max_body_bytes"]) == (8 * 1024**2, 32 * 1024**2)
     assert info["tokenization_workers"] >= 1
 
 

@@ -48,6 +48,18 @@ def marks(page: Page) -> list[tuple[int, float, str]]:
     return joined
 
 
+def paste(page: Page, selector: str, text: str) -> None:
+    """Paste a text, as the browser does on a key."""
+    page.locator(selector).evaluate(
+        """(element, text) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", text);
+            element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        }""",
+        text,
+    )
+
+
 def drop(page: Page, name: str, text: str) -> None:
     data = page.evaluate_handle(
         "([name, text]) => { const d = new DataTransfer(); d.items.add(new File([text], name)); return d; }",

@@ -42,7 +42,7 @@ pub(crate) struct Middleware {
     pub(crate) routes: RouteTable,
     pub(crate) hosts: Hosts,
     pub(crate) keys: Arc<Keys>,
-    /// Whether every route needs a key.
+    /// Whether every route but the page at `/` needs a key.
     pub(crate) protect_all: bool,
     /// The longest timeout of a request, and its default.
     pub(crate) timeout: Duration,
@@ -112,7 +112,7 @@ impl Middleware {
             let message = "this server rejects the host of this request; --allowed-host allows it";
             return Err(Failure::new(Cause::WrongHost, message));
         }
-        let is_open = !self.protect_all && self.routes.is_open(request.method(), request.uri().path());
+        let is_open = self.routes.is_open(request.method(), request.uri().path(), self.protect_all);
         let key = if is_open { None } else { self.keys.find(request.headers()) };
         if !is_open && key.is_none() && self.keys.are_required() {
             let message = "this needs a valid key, as authorization: Bearer KEY or x-api-key: KEY";

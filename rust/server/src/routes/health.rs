@@ -23,13 +23,14 @@ use crate::http::metrics::devices::{self, DeviceHealth};
 use crate::http::metrics::prometheus_text::{CONTENT_TYPE as PROMETHEUS, prometheus_text};
 use crate::http::metrics::{CONTENT_TYPE as METRICS, Load, OPEN_METRICS};
 use crate::http::negotiation::preferred;
+use crate::http::route_table::Access;
 
 pub(super) const API: Api = Api { tag: "server", errors: &NATIVE };
 /// Text Embeddings Inference has `/` and `/ping` too.
 pub(super) const TEI_API: Api = Api { errors: &TEI, ..API };
 
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
-    let open = |route| Route { is_open: true, ..route };
+    let open = |route| Route { access: Access::Open, ..route };
     let text = [METRICS, PROMETHEUS].map(|kind| (kind, json!({"type": "string"}))).into();
     let healthy = schemas.response::<Healthy>();
     let summary = "Check that texts are encoded";

@@ -14,6 +14,7 @@ use crate::http::admission::admit_and_run;
 use crate::http::failure::{ErrorShape, Failure};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
+use crate::http::route_table::Access;
 
 pub(crate) const JSON: &str = "application/json";
 
@@ -26,8 +27,7 @@ pub(crate) struct Route {
     pub(crate) errors: &'static ErrorShape,
     /// The most bytes of its body, if that is less than `--max-body-bytes`.
     pub(crate) body_limit: Option<usize>,
-    /// Whether it needs no key.
-    pub(crate) is_open: bool,
+    pub(crate) access: Access,
     /// The operation's name in generated clients.
     pub(crate) id: &'static str,
     pub(crate) tag: &'static str,
@@ -133,7 +133,7 @@ impl Api {
             handler,
             errors: self.errors,
             body_limit: None,
-            is_open: false,
+            access: Access::Keyed,
             id,
             tag: self.tag,
             summary,

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::health::{API, TEI_API};
 use super::route::Route;
 use crate::app::App;
+use crate::http::route_table::Access;
 use crate::store::hashes::bytes_hash;
 
 macro_rules! policy {
@@ -61,12 +62,13 @@ macro_rules! file {
     };
 }
 
-pub(crate) static FILES: [File; 11] = [
+pub(crate) static FILES: [File; 12] = [
     file!("/", HTML, "page", "A page to try the server", PAGE_POLICY, "page/index.html"),
     file!("/page.css", CSS, "pageStyle", "Its style", PAGE_POLICY, "page/page.css"),
     file!("/page.js", SCRIPT, "pageScript", "Its script", PAGE_POLICY, "page/page.js"),
     file!("/kinds.js", SCRIPT, "pageKinds", "The files it opens", PAGE_POLICY, "page/kinds.js"),
     file!("/layout.js", SCRIPT, "pageLayout", "How it shows a page", PAGE_POLICY, "page/layout.js"),
+    file!("/session.js", SCRIPT, "pageSession", "What a reload keeps", PAGE_POLICY, "page/session.js"),
     file!("/sheets.js", SCRIPT, "pageSheets", "How it shows a PDF", PAGE_POLICY, "page/sheets.js"),
     file!("/page.svg", SVG, "pageIcon", "Its icon", PAGE_POLICY, "page/page.svg"),
     file!("/docs", HTML, "docs", "A page that shows this document", DOCS_POLICY, "docs/index.html"),
@@ -76,14 +78,16 @@ pub(crate) static FILES: [File; 11] = [
 ];
 
 pub(super) fn routes() -> Vec<Route> {
-    let open = |route| Route { is_open: true, ..route };
-    let document = open(API.get("/openapi.json", document, "openapi", "Return this document"))
+    let open = |access, route| Route { access, ..route };
+    let document = open(Access::Open, API.get("/openapi.json", document, "openapi", "Return this document"))
         .writes_json("OpenAPI 3.1, with the limits of this server.", json!({"type": "object"}));
     let file = |file: &'static File| {
         let tag = tag(file.content);
         let handler = async move |headers: HeaderMap| file.respond(&headers, &tag);
         let api = if file.path == "/" { TEI_API } else { API };
-        open(api.get(file.path, handler, file.id, file.summary))
+        // The page has nothing of this server, and asks for the key. The documentation shows its limits.
+        let access = if file.path.starts_with("/docs") { Access::Open } else { Access::Public };
+        open(access, api.get(file.path, handler, file.id, file.summary))
             .writes(200, "For a browser.", vec![(file.content_type, json!({"type": "string"}))])
             .writes(304, "The client has the current version (`if-none-match`).", Vec::new())
     };

@@ -187,6 +187,10 @@ pub(crate) struct Info<'app> {
     max_batch_requests: Option<usize>,
     /// Maximum number of texts of a request; more get 422.
     max_client_batch_size: usize,
+    /// Maximum number of bytes of UTF-8 of a document; more get 422.
+    max_document_bytes: usize,
+    /// Maximum number of bytes of a request's body; more get 413.
+    max_body_bytes: usize,
     #[schemars(extend("const" = true))]
     auto_truncate: bool,
     /// Threads that tokenize.
@@ -329,6 +333,8 @@ async fn info(State(app): State<Arc<App>>) -> Response {
         max_batch_tokens: batching.max_tokens.or(wanted),
         max_batch_requests: batching.max_rows,
         max_client_batch_size: settings.max_inputs,
+        max_document_bytes: settings.max_document_bytes,
+        max_body_bytes: settings.max_body_bytes,
         auto_truncate: true,
         tokenization_workers: std::thread::available_parallelism().map_or(1, usize::from),
         version: env!("CARGO_PKG_VERSION"),
