@@ -1,6 +1,7 @@
 """API keys of the command line and of a file, open routes, and CORS."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -85,15 +86,19 @@ def test_empty_secret_stops_start(options: list[str]) -> None:
     assert caught.value.exit_code == errors.InvalidArgumentError.exit_code
 
 
+def has_logged(server: ServerProcess, text: str) -> bool:
+    return text in server.log
+
+
 def test_log_warns_of_access_without_key() -> None:
     public = ["--host", "0.0.0.0"]  # noqa: S104 - what is tested
     for options, is_warned in ((public, True), ([*public, "--api-key", "k"], False), ([], False)):
         with letter_server(*options) as server:
-            wait_for(lambda server=server: "serving" in server.log)
+            wait_for(partial(has_logged, server, "serving"))
             server.client.get(
                 f"http://127.0.0.1:{server.url.rsplit(':', 1)[1]}/live", headers={"x-request-id": "later"}
             )
-            wait_for(lambda server=server: "later" in server.log)
+            wait_for(partial(has_logged, server, "later"))
             assert ("without a key" in server.log) == is_warned
 
 

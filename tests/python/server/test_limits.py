@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,10 @@ def test_unread_bodies_take_neither_slots_nor_announced_memory() -> None:
         assert post_padded(server, 20_000).status_code == 200
 
 
+def has_unread_bodies(server: ServerProcess, count: int) -> bool:
+    return metric(server, "pullquote_bodies_unread") == count
+
+
 def test_slowest_of_too_many_unread_bodies_gets_408() -> None:
     """With 16 connections, 8 bodies are read at the same time."""
     with (
@@ -250,7 +255,7 @@ def test_slowest_of_too_many_unread_bodies_gets_408() -> None:
         for count in range(8):
             slow.append(stack.enter_context(server.connect()))
             slow[-1].sendall(HEAD % b"1000" + b"{")
-            wait_for(lambda count=count: metric(server, "pullquote_bodies_unread") == count + 1)
+            wait_for(partial(has_unread_bodies, server, count + 1))
         assert post(server).status_code == 200
         answer = read_until_closed(slow[0])
         assert answer.startswith(b"HTTP/1.1 408")
