@@ -27,6 +27,7 @@ use crate::http::health::Health;
 use crate::http::input::{Input, RequestLimits};
 use crate::http::memory::{RequestMemory, SharedMemory};
 use crate::http::otel::Exporter;
+use crate::http::process_memory;
 use crate::http::reply::{Continuation, Reply, RequestTimes};
 use crate::http::request_id::RequestId;
 use crate::http::slots::{Slot, Slots};
@@ -83,7 +84,7 @@ impl Drop for CancelOnDrop {
 
 impl Admission {
     pub(crate) fn new(settings: &Settings, health: Arc<Health>, exporter: Option<Arc<Exporter>>) -> Self {
-        let max_running = settings.max_concurrent.min(Semaphore::MAX_PERMITS / 4);
+        let max_running = process_memory::threads(settings.max_concurrent).min(Semaphore::MAX_PERMITS / 4);
         let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
         let bodies = BodyReader::new(settings);
         Self {

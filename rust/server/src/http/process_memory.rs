@@ -3,9 +3,17 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
+/// Address space that the thread of a running request takes for its stack and its heap.
+const THREAD_BYTES: usize = 34 * 1024 * 1024;
+
 /// `None` where the system does not say.
 pub(crate) fn limit() -> Option<usize> {
     [machine(), address_space(), container()].into_iter().flatten().min()
+}
+
+/// The threads of running requests that a quarter of the address space has room for, of this number.
+pub(crate) fn threads(wanted: usize) -> usize {
+    address_space().map_or(wanted, |bytes| wanted.min(bytes / 4 / THREAD_BYTES).max(1))
 }
 
 fn machine() -> Option<usize> {
