@@ -31,7 +31,7 @@ def read_texts(pages: list[Any], ids: list[Any] | None) -> tuple[list[Any], list
 async def read_files_off_loop(request: Request) -> Request:
     """The same, while the event loop goes on."""
     if any(is_file(page) for page in request.texts):
-        import asyncio  # Only callers that await load it.
+        import asyncio  # noqa: PLC0415 - only calls that are awaited load it
 
         return await asyncio.to_thread(read_files, request)
     return request
