@@ -1,11 +1,11 @@
 //! A call's deadline, cancellation, priority and limits.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::runtime::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::runtime::sync::{AtomicBool, Ordering, lock};
 
 /// How often a waiting caller polls for an interrupt. Ctrl-C takes effect within this time.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
