@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::http::failure::{Cause, Failure, overloaded};
+use crate::http::process_memory::kibibytes;
 use crate::http::unread_bodies::BodyMemory;
 use crate::http::work_memory::{FREE_WORK, WorkMemory};
 use crate::settings::Settings;
@@ -96,9 +97,8 @@ impl RequestMemory {
 
     /// Memory for a part of an answer, until its client has read it.
     pub(crate) fn reserve_answer(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         let full = |_| overloaded("the answers that clients are reading have reached their limit; try again");
-        Arc::clone(&self.shared.answers).try_acquire_many_owned(kibibytes).map_err(full)
+        Arc::clone(&self.shared.answers).try_acquire_many_owned(kibibytes(bytes)).map_err(full)
     }
 
     /// Memory for vectors, which are made as a whole.

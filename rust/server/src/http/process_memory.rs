@@ -16,6 +16,11 @@ pub(crate) fn threads(wanted: usize) -> usize {
     address_space().map_or(wanted, |bytes| wanted.min(bytes / 4 / THREAD_BYTES).max(1))
 }
 
+/// The permits of a semaphore of memory: one for each KiB.
+pub(crate) fn kibibytes(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+}
+
 fn machine() -> Option<usize> {
     let kibibytes = field(&read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
     Some(kibibytes.saturating_mul(1024))

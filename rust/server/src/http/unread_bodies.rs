@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use crate::http::failure::{Cause, Failure, overloaded};
+use crate::http::process_memory::kibibytes;
 
 /// Bytes that every body has ahead in the comparison, so that a new one is fast and one that stops is soon slow.
 const HEAD_START: u32 = 16 * 1024;
@@ -110,9 +111,8 @@ impl BodyMemory {
 
     /// Memory from what is free, and from bodies that come more slowly than this many bytes a second.
     fn reserve_before(&self, rate: f64, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         loop {
-            if let Ok(memory) = Arc::clone(&self.permits).try_acquire_many_owned(kibibytes) {
+            if let Ok(memory) = Arc::clone(&self.permits).try_acquire_many_owned(kibibytes(bytes)) {
                 return Ok(memory);
             }
             let has_memory = |body: &Progress| body.memory.num_permits() > 0;

@@ -1,4 +1,5 @@
-//! Memory for running requests: they wait until theirs fits, so that no number of large requests exhausts the process.
+//! Memory for running requests. A request waits until the memory that it may need is free, so that many large requests
+//! together cannot exhaust the process.
 //!
 //! What a request needs is not known before it runs, so it counts at the most that any text needs ([`TEXT`]). Small
 //! requests have a share of their own, and never wait for large ones.
@@ -9,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::failure::{Cause, Failure, internal, overloaded, too_late};
-use crate::http::process_memory;
+use crate::http::process_memory::{self, kibibytes};
 use crate::settings::Settings;
 use pullquote_core::error::ErrorKind;
 
@@ -101,10 +102,6 @@ impl WorkMemory {
         );
         Err(Failure::new(Cause::Core(ErrorKind::LimitExceeded), message))
     }
-}
-
-fn kibibytes(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
