@@ -32,154 +32,149 @@ pub(super) struct Element {
 
 /// For each unit, whether it is in the group of the one before it.
 pub(super) fn joins_group(text: &str, spans: &[ByteSpan], elements: &[Element], check: &Check) -> Result<Vec<bool>> {
-    let mut joins = vec![false; spans.len()];
-    join_elements(text, spans, elements, &mut joins, check)?;
-    join_headings(text, spans, elements, &mut joins, check)?;
-    join_introduced(text, spans, elements, &mut joins, check)?;
-    Ok(joins)
+    let mut groups = Groups { text, spans, elements, joins: vec![false; spans.len()], check };
+    groups.join_elements()?;
+    groups.join_headings()?;
+    groups.join_introduced()?;
+    Ok(groups.joins)
 }
 
-/// Joins the parts of a table, code block or list item that fits, and those of a heading.
-fn join_elements(
-    text: &str,
-    spans: &[ByteSpan],
-    elements: &[Element],
-    joins: &mut [bool],
-    check: &Check,
-) -> Result<()> {
-    let mut checkpoints = Checkpoints::new(check);
-    let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
-    let mut join = |run: Range<usize>| joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
-    for Element { kind, units, .. } in elements.iter().filter(|element| !element.units.is_empty()) {
-        checkpoints.reach(spans[units.start].start)?;
-        match kind {
-            BlockKind::Prose | BlockKind::Rule => {}
-            BlockKind::Heading => join(units.clone()),
-            _ if fits(units) => join(units.clone()),
-            BlockKind::Item => {}
-            BlockKind::HeaderRow | BlockKind::Row => {
-                let first_row = (units.start + 1..units.end).find(|unit| !is_separator_row(spans[*unit].of(text)));
-                join(units.start..first_row.map_or(units.end, |unit| unit + 1));
-            }
-            BlockKind::Code => {
-                // The fences stay with the first and the last line.
-                join(units.start..units.end.min(units.start + 2));
-                join(units.start.max(units.end.saturating_sub(2))..units.end);
-                let starts_part = |unit: usize| has_blank_line(&text[spans[unit - 1].end..spans[unit].start]);
-                let mut start = units.start;
-                for end in (units.start + 1..units.end).filter(|unit| starts_part(*unit)).chain([units.end]) {
-                    checkpoints.reach(spans[start].start)?;
-                    if fits(&(start..end)) {
-                        join(start..end);
+struct Groups<'page> {
+    text: &'page str,
+    spans: &'page [ByteSpan],
+    elements: &'page [Element],
+    joins: Vec<bool>,
+    check: &'page Check<'page>,
+}
+
+impl Groups<'_> {
+    /// Joins the parts of a table, code block or list item that fits, and those of a heading.
+    fn join_elements(&mut self) -> Result<()> {
+        let Self { text, spans, elements, joins, check } = self;
+        let mut checkpoints = Checkpoints::new(*check);
+        let fits = |run: &Range<usize>| bytecount::num_chars(span(spans, run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
+        let mut join = |run: Range<usize>| joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
+        for Element { kind, units, .. } in elements.iter().filter(|element| !element.units.is_empty()) {
+            checkpoints.reach(spans[units.start].start)?;
+            match kind {
+                BlockKind::Prose | BlockKind::Rule => {}
+                BlockKind::Heading => join(units.clone()),
+                _ if fits(units) => join(units.clone()),
+                BlockKind::Item => {}
+                BlockKind::HeaderRow | BlockKind::Row => {
+                    let first_row = (units.start + 1..units.end).find(|unit| !is_separator_row(spans[*unit].of(text)));
+                    join(units.start..first_row.map_or(units.end, |unit| unit + 1));
+                }
+                BlockKind::Code => {
+                    // The fences stay with the first and the last line.
+                    join(units.start..units.end.min(units.start + 2));
+                    join(units.start.max(units.end.saturating_sub(2))..units.end);
+                    let starts_part = |unit: usize| has_blank_line(&text[spans[unit - 1].end..spans[unit].start]);
+                    let mut start = units.start;
+                    for end in (units.start + 1..units.end).filter(|unit| starts_part(*unit)).chain([units.end]) {
+                        checkpoints.reach(spans[start].start)?;
+                        if fits(&(start..end)) {
+                            join(start..end);
+                        }
+                        start = end;
                     }
-                    start = end;
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-fn join_headings(
-    text: &str,
-    spans: &[ByteSpan],
-    elements: &[Element],
-    joins: &mut [bool],
-    check: &Check,
-) -> Result<()> {
-    let mut checkpoints = Checkpoints::new(check);
-    let mut heading_chars = 0;
-    for (element, next) in elements.iter().zip(elements.iter().skip(1)) {
-        if element.kind != BlockKind::Heading || element.units.is_empty() {
-            heading_chars = 0;
-            continue;
+    fn join_headings(&mut self) -> Result<()> {
+        let Self { text, spans, elements, joins, check } = self;
+        let mut checkpoints = Checkpoints::new(*check);
+        let mut heading_chars = 0;
+        for (element, next) in elements.iter().zip(elements.iter().skip(1)) {
+            if element.kind != BlockKind::Heading || element.units.is_empty() {
+                heading_chars = 0;
+                continue;
+            }
+            checkpoints.reach(spans[element.units.start].start)?;
+            heading_chars += bytecount::num_chars(span(spans, &element.units).of(text).as_bytes());
+            if heading_chars > MAX_HEADING_CHARS && next.kind == BlockKind::Heading {
+                heading_chars = 0;
+            } else if let Some(joins) = joins.get_mut(next.units.start) {
+                *joins = true;
+            }
         }
-        checkpoints.reach(spans[element.units.start].start)?;
-        heading_chars += bytecount::num_chars(span(spans, &element.units).of(text).as_bytes());
-        if heading_chars > MAX_HEADING_CHARS && next.kind == BlockKind::Heading {
-            heading_chars = 0;
-        } else if let Some(joins) = joins.get_mut(next.units.start) {
-            *joins = true;
-        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Joins a title or what ends with a colon to what it introduces: the sentence, code, quotation or first item after it,
-/// and the whole list or verse if that is short.
-fn join_introduced(
-    text: &str,
-    spans: &[ByteSpan],
-    elements: &[Element],
-    joins: &mut [bool],
-    check: &Check,
-) -> Result<()> {
-    let mut checkpoints = Checkpoints::new(check);
-    let mut kinds = vec![BlockKind::Prose; spans.len()];
-    for element in elements {
-        kinds[element.units.clone()].fill(element.kind);
-    }
-    let fits = |run: Range<usize>| bytecount::num_chars(span(spans, &run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
-    let end_of = |joins: &[bool], first: usize| {
-        joins.iter().skip(first + 1).position(|joins| !joins).map_or(spans.len(), |length| first + 1 + length)
-    };
-    let (mut start, mut paragraph) = (0, 0);
-    for next in 1..spans.len() {
-        checkpoints.reach(spans[next].start)?;
-        let ends_paragraph = has_blank_line(&text[spans[next - 1].end..spans[next].start]);
-        let paragraph_start = paragraph;
-        if ends_paragraph {
-            paragraph = next;
+    /// Joins a title or what ends with a colon to what it introduces: the sentence, code, quotation or first item after it,
+    /// and the whole list or verse if that is short.
+    fn join_introduced(&mut self) -> Result<()> {
+        let Self { text, spans, elements, joins, check } = self;
+        let mut checkpoints = Checkpoints::new(*check);
+        let mut kinds = vec![BlockKind::Prose; spans.len()];
+        for element in *elements {
+            kinds[element.units.clone()].fill(element.kind);
         }
-        if joins[next] {
-            continue;
-        }
-        let mut group = std::mem::replace(&mut start, next);
-        if continues(spans[next].of(text), (kinds[next - 1], kinds[next]), ends_paragraph)
-            && fits(group..end_of(joins, next))
-        {
+        let fits = |run: Range<usize>| bytecount::num_chars(span(spans, &run).of(text).as_bytes()) <= MAX_GROUP_CHARS;
+        let end_of = |joins: &[bool], first: usize| {
+            joins.iter().skip(first + 1).position(|joins| !joins).map_or(spans.len(), |length| first + 1 + length)
+        };
+        let (mut start, mut paragraph) = (0, 0);
+        for next in 1..spans.len() {
+            checkpoints.reach(spans[next].start)?;
+            let ends_paragraph = has_blank_line(&text[spans[next - 1].end..spans[next].start]);
+            let paragraph_start = paragraph;
+            if ends_paragraph {
+                paragraph = next;
+            }
+            if joins[next] {
+                continue;
+            }
+            let mut group = std::mem::replace(&mut start, next);
+            if continues(spans[next].of(text), (kinds[next - 1], kinds[next]), ends_paragraph)
+                && fits(group..end_of(joins, next))
+            {
+                joins[next] = true;
+                start = group;
+                continue;
+            }
+            if matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row) {
+                continue;
+            }
+            let title = span(spans, &(paragraph_start..next)).of(text);
+            let is_entry = ends_paragraph && is_numbered_title(title) && numbered(spans[next].of(text)).is_none();
+            let is_alone = ends_paragraph && paragraph_start + 1 == next;
+            if is_entry {
+                group = group.min(paragraph_start);
+                joins[paragraph_start + 1..next].fill(true);
+            } else if !introduces(spans[next - 1].of(text), is_alone, kinds[next]) {
+                continue;
+            }
+            let mut end = end_of(joins, next);
+            // "No." alone is half of an answer.
+            let is_short = end < spans.len() && span(spans, &(next..end)).len() < SHORTEST_ANSWER;
+            if ends_paragraph && is_question(title) && is_short {
+                joins[end] = true;
+                end = end_of(joins, end);
+            }
+            if !fits(group..end) {
+                continue;
+            }
             joins[next] = true;
             start = group;
-            continue;
+            let is_more = |unit: usize| {
+                let gap = &text[spans[unit - 1].end..spans[unit].start];
+                let is_verse = || gap.contains('\n') && !has_blank_line(gap);
+                kinds[unit] == kinds[next] && (kinds[unit] == BlockKind::Item || is_verse())
+            };
+            let mut last = end;
+            while last < spans.len() && is_more(last) && fits(group..end_of(joins, last)) {
+                last = end_of(joins, last);
+            }
+            if last == spans.len() || !is_more(last) {
+                joins[end.min(last)..last].fill(true);
+            }
         }
-        if matches!(kinds[next - 1], BlockKind::Code | BlockKind::Row) {
-            continue;
-        }
-        let title = span(spans, &(paragraph_start..next)).of(text);
-        let is_entry = ends_paragraph && is_numbered_title(title) && numbered(spans[next].of(text)).is_none();
-        let is_alone = ends_paragraph && paragraph_start + 1 == next;
-        if is_entry {
-            group = group.min(paragraph_start);
-            joins[paragraph_start + 1..next].fill(true);
-        } else if !introduces(spans[next - 1].of(text), is_alone, kinds[next]) {
-            continue;
-        }
-        let mut end = end_of(joins, next);
-        // "No." alone is half of an answer.
-        let is_short = end < spans.len() && span(spans, &(next..end)).len() < SHORTEST_ANSWER;
-        if ends_paragraph && is_question(title) && is_short {
-            joins[end] = true;
-            end = end_of(joins, end);
-        }
-        if !fits(group..end) {
-            continue;
-        }
-        joins[next] = true;
-        start = group;
-        let is_more = |unit: usize| {
-            let gap = &text[spans[unit - 1].end..spans[unit].start];
-            let is_verse = || gap.contains('\n') && !has_blank_line(gap);
-            kinds[unit] == kinds[next] && (kinds[unit] == BlockKind::Item || is_verse())
-        };
-        let mut last = end;
-        while last < spans.len() && is_more(last) && fits(group..end_of(joins, last)) {
-            last = end_of(joins, last);
-        }
-        if last == spans.len() || !is_more(last) {
-            joins[end.min(last)..last].fill(true);
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Whether a unit means little without the one before it: it is in parentheses, or it continues a sentence after code.
