@@ -4,7 +4,9 @@
 use icu_segmenter::GraphemeClusterSegmenter;
 use pullquote_core::ranking::terms::{Language, PageTerms, guess_language, query_terms};
 use pullquote_core::text::page::ByteSpan;
-use pullquote_core::text::pieces::{sentences, words};
+use pullquote_core::text::pieces::words;
+
+use crate::common::sentences;
 
 /// Approximate bytes of a page.
 const SIZE: usize = 1 << 20;

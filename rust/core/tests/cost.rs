@@ -7,7 +7,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::ranking::terms::{Language, PageTerms};
 use pullquote_core::runtime::call::{Check, unstopped};
 use pullquote_core::text::formats::{Document, Format};
-use pullquote_core::text::pieces::{Units, sentences_checked, words_checked};
+use pullquote_core::text::pieces::{Units, sentences, words_checked};
 use pullquote_core::tokens::{Role, Tokens};
 
 use crate::common::shapes::SHAPES;
@@ -25,9 +25,9 @@ type Stage = (&'static str, fn(&str, &Check) -> Result<()>);
 type Tokenizing<'stage> = (&'stage str, &'stage dyn Fn(&Check) -> Result<()>);
 
 const STAGES: [Stage; 6] = [
-    ("read Markdown", |text, check| Document::read_checked(text, Format::Markdown, check).map(drop)),
-    ("read HTML", |text, check| Document::read_checked(text, Format::Html, check).map(drop)),
-    ("cut into sentences", |text, check| sentences_checked(text, check).map(drop)),
+    ("read Markdown", |text, check| Document::read(text, Format::Markdown, check).map(drop)),
+    ("read HTML", |text, check| Document::read(text, Format::Html, check).map(drop)),
+    ("cut into sentences", |text, check| sentences(text, check).map(drop)),
     ("cut into words", |text, check| words_checked(text, check).map(drop)),
     ("relate units", |text, check| Units::sentences(text, None, &[], check).map(drop)),
     ("scan terms", |text, check| PageTerms::new_checked(text, &[], Language::English, check).map(drop)),
@@ -86,7 +86,7 @@ fn tokenizing_checks_often() {
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let tokens = Tokens::read(&model).unwrap();
     for text in ["the cat is ".repeat(100_000), "[".repeat(1 << 20)] {
-        let units = sentences_checked(&text, &unstopped).unwrap();
+        let units = sentences(&text, &unstopped).unwrap();
         let stages: [Tokenizing<'_>; 4] = [
             ("units", &|check| tokens.units(&text, check).map(drop)),
             ("page", &|check| tokens.page(&text, &units, check).map(drop)),
@@ -121,7 +121,7 @@ fn large_texts_of_every_shape_are_read_and_cut() {
     for (shape, made) in SHAPES {
         let text = made.text(2 << 20);
         for format in FORMATS {
-            let document = Document::read(&text, format);
+            let document = Document::read(&text, format, &unstopped).unwrap();
             let units = Units::sentences(document.text(), document.blocks(), document.links(), &unstopped).unwrap();
             let covered: usize = units.groups.iter().map(ExactSizeIterator::len).sum();
             assert_eq!(covered, units.spans.len(), "{shape} as {format:?}");

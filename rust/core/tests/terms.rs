@@ -6,7 +6,8 @@ use std::ops::Range;
 use proptest::prelude::*;
 use pullquote_core::ranking::terms::{Language, PageTerms, QueryTerm, Term, guess_language, query_terms, terms};
 use pullquote_core::text::page::ByteSpan;
-use pullquote_core::text::pieces::sentences;
+
+use crate::common::sentences;
 
 /// The words of the terms, as written in the text.
 fn words_of(text: &str, language: Language) -> Vec<&str> {

@@ -3,7 +3,9 @@
 use icu_segmenter::GraphemeClusterSegmenter;
 use proptest::prelude::*;
 use pullquote_core::text::page::ByteSpan;
-use pullquote_core::text::pieces::{sentences, words};
+use pullquote_core::text::pieces::words;
+
+use crate::common::sentences;
 
 fn texts_of(text: &str, units: Vec<ByteSpan>) -> Vec<&str> {
     units.into_iter().map(|unit| unit.of(text)).collect()

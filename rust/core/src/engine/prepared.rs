@@ -42,7 +42,7 @@ impl Engine {
         let call = &call.with_shutdown(&self.shutdown);
         self.pool.run(call, text.len(), |check| {
             let page = PageText::new(text);
-            let units = self.units(&Document::read_checked(text, Format::Text, check)?, unit, check)?;
+            let units = self.units(&Document::read(text, Format::Text, check)?, unit, check)?;
             Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
         })
     }
@@ -93,7 +93,7 @@ pub(super) fn read_documents<'text>(context: &mut CallContext<'_, 'text>) -> Res
             request.pages.iter().enumerate().map(|(page, source)| (request.format(page), *source)).collect();
         let bytes = pages.iter().filter(|(format, _)| *format != Format::Text).map(|(_, source)| source.len()).sum();
         context.engine.pool.run(context.call, bytes, |check| {
-            text_pool::map(&pages, |(format, source)| Document::read_checked(source, *format, check))
+            text_pool::map(&pages, |(format, source)| Document::read(source, *format, check))
         })
     })
 }

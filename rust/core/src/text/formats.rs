@@ -15,7 +15,7 @@ use std::borrow::Cow;
 pub use pullquote_wire::options::Format;
 
 use crate::error::Result;
-use crate::runtime::call::{Check, to_the_end};
+use crate::runtime::call::Check;
 use crate::text::page::{Block, ByteSpan};
 use map::SourceMap;
 pub use markdown::shown::{ShownRun, shown};
@@ -41,16 +41,11 @@ pub fn detected(format: Format, source: &str) -> Format {
 }
 
 impl<'source> Document<'source> {
-    /// Parses a source; never fails.
-    pub fn read(source: &'source str, format: Format) -> Self {
-        to_the_end(|check| Self::read_checked(source, format, check))
-    }
-
-    /// As [`Self::read`], in a call that may end.
+    /// Parses a source, which never fails, unless the call ends.
     ///
     /// # Errors
     /// Those of `check`.
-    pub fn read_checked(source: &'source str, format: Format, check: &Check) -> Result<Self> {
+    pub fn read(source: &'source str, format: Format, check: &Check) -> Result<Self> {
         check()?;
         let format = detected(format, source);
         Ok(match format {

@@ -26,7 +26,7 @@ mod windows;
 mod words;
 
 pub use pullquote_wire::options::Unit;
-pub use sentences::{sentences, sentences_checked};
+pub use sentences::sentences;
 pub use units::{NamedTable, Units};
 pub use windows::Windows;
 pub use words::{words, words_checked};
@@ -42,7 +42,7 @@ use crate::text::page::ByteSpan;
 /// [`ErrorKind::Internal`] for [`Unit::Token`], which needs [`crate::tokens`]; those of `check`.
 pub fn parse_pieces(text: &str, unit: Unit, windows: Windows, check: &Check) -> Result<Vec<ByteSpan>> {
     let units = match unit {
-        Unit::Sentence => sentences_checked(text, check)?,
+        Unit::Sentence => sentences(text, check)?,
         Unit::Word => words_checked(text, check)?,
         Unit::Token => return Err(Error::new(ErrorKind::Internal, "parse_pieces() has no tokenizer for tokens")),
     };

@@ -17,8 +17,10 @@ use pullquote_core::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Embeddings, Engine, Pairing, Question, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
-use pullquote_core::runtime::call::Call;
+use pullquote_core::runtime::call::{Call, unstopped};
 use pullquote_core::text::formats::Format;
+use pullquote_core::text::page::ByteSpan;
+use pullquote_core::text::pieces;
 use pullquote_core::tokens::Role;
 use serde_json::{Value, json};
 
@@ -337,4 +339,9 @@ impl Encoder for FakeEncoder {
         receive(Cow::Owned(values));
         Ok(Collected::default())
     }
+}
+
+/// The sentences of a text, in a call that nothing ends.
+pub(crate) fn sentences(text: &str) -> Vec<ByteSpan> {
+    pieces::sentences(text, &unstopped).unwrap()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::runtime::call::unstopped;
 use proptest::prelude::*;
 
 /// Asserts that blocks and links are as [`Document::blocks`] and [`Document::links`] promise.
@@ -27,7 +28,7 @@ pub(super) fn assert_lawful(text: &str, blocks: &[Block], links: &[ByteSpan]) {
 fn text_and_markdown_are_their_source() {
     let source = "# A\n\n<p>[b](c)</p>";
     for format in [Format::Text, Format::Markdown] {
-        let document = Document::read(source, format);
+        let document = Document::read(source, format, &unstopped).unwrap();
         assert_eq!(document.format(), format);
         assert_eq!(document.text().as_ptr(), source.as_ptr(), "it was copied");
         let span = ByteSpan { start: 2, end: 6 };
@@ -50,7 +51,7 @@ fn auto_detects_the_format() {
         ("A", Format::Text, "A"),
     ];
     for (source, format, text) in cases {
-        let document = Document::read(source, Format::Auto);
+        let document = Document::read(source, Format::Auto, &unstopped).unwrap();
         assert_eq!((document.format(), document.text()), (format, text));
     }
 }
@@ -71,7 +72,7 @@ fn hostile_sources_end() {
     ];
     let read = |source: &str| {
         for format in [Format::Markdown, Format::Html, Format::Auto] {
-            let document = Document::read(source, format);
+            let document = Document::read(source, format, &unstopped).unwrap();
             if let Some(blocks) = document.blocks() {
                 assert_lawful(document.text(), blocks, document.links());
             }
@@ -96,7 +97,7 @@ fn hostile_sources_end() {
 proptest! {
     #[test]
     fn any_source_is_read(source in "\\PC{0,200}", format in prop::sample::select(vec![Format::Text, Format::Markdown, Format::Html, Format::Auto])) {
-        let document = Document::read(&source, format);
+        let document = Document::read(&source, format, &unstopped).unwrap();
         prop_assert_ne!(document.format(), Format::Auto);
         let whole = ByteSpan { start: 0, end: document.text().len() };
         prop_assert!(document.source_span(whole).end <= source.len());

@@ -19,7 +19,7 @@ use super::long::push_units;
 use super::marks::{has_capitals, is_east_asian, is_opening, is_terminal};
 use super::sentence_tails::attached_end;
 use crate::error::Result;
-use crate::runtime::call::{Check, Checkpoints, to_the_end};
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, ByteSpan, boundary_from};
 
 static SENTENCES: LazyLock<SentenceSegmenterBorrowed<'static>> =
@@ -42,15 +42,10 @@ const MAX_ATTACHED_CHARS: usize = 64;
 /// A heading, a line of code and a table row are one sentence each; a list item starts one. Sentences over 1,000
 /// characters or 120 words are split. Sentences are sorted, disjoint, trimmed and not empty, and cover all that is not
 /// white space. None ends inside a grapheme cluster, nor inside a link or code span within those limits.
-pub fn sentences(text: &str) -> Vec<ByteSpan> {
-    to_the_end(|check| sentences_checked(text, check))
-}
-
-/// As [`sentences`], in a call that may end.
 ///
 /// # Errors
 /// Those of `check`.
-pub fn sentences_checked(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
+pub fn sentences(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
     let mut all = Vec::new();
     for_each_block(text, &blocks(text, check)?, check, |_, sentences| all.append(sentences))?;
     Ok(all)

@@ -56,7 +56,7 @@ impl<'call> ExaPage<'call> {
     ) -> Result<Self, Failure> {
         input.hold_text(source.len())?;
         let call = input.call(None);
-        let document = Document::read_checked(source, format, &|| call.check())?;
+        let document = Document::read(source, format, &|| call.check())?;
         Ok(Self { name, title, source, document })
     }
 

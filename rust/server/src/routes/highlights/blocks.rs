@@ -14,7 +14,7 @@ pub(super) fn blocks(
     offsets: OffsetUnit,
     check: &Check,
 ) -> Result<Vec<PageBlock<'static>>> {
-    let document = Document::read_checked(source, format, check)?;
+    let document = Document::read(source, format, check)?;
     let page = PageText::new(document.text());
     let blocks = document.blocks().unwrap_or_default();
     let spans: Vec<_> = blocks.iter().map(|block| page.chars(block.span)).collect();
