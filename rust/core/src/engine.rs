@@ -25,6 +25,7 @@ mod drivers;
 mod hosted;
 mod pairs;
 mod steps;
+mod streamed;
 
 // Vectors alone.
 mod embed;
@@ -61,6 +62,7 @@ pub use request::{MAX_TEXT_BYTES, Pairing, Request, Work};
 pub use rows::{Rows, number, pair};
 use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
+pub use streamed::StreamedHighlights;
 
 /// A model, its devices, and the scheduler that owns them.
 pub struct Engine {

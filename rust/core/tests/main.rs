@@ -16,6 +16,7 @@ mod hub_cache;
 mod model_configs;
 mod owned_rows;
 mod pairs;
+mod streamed;
 mod streamed_embed;
 mod terms;
 mod token_vectors;

@@ -143,6 +143,11 @@ impl Bounds {
         fit.into_iter().flatten().min()
     }
 
+    /// Whether a page's passages depend on those of other pages: they share a limit, or repeats are dropped over all pages.
+    pub fn are_shared(&self) -> bool {
+        self.answer != Budget::NONE || self.total != usize::MAX || self.dedupe == Dedupe::Answer
+    }
+
     /// Whether there is a limit in tokens.
     pub const fn counts_tokens(&self) -> bool {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
