@@ -268,11 +268,7 @@ class Highlights(Sequence[list[Highlight]]):
         text is on the server.
         """
         marks = Marks(pre, post, encoder)
-        if words and not self._request.options.get("explain"):
-            message = "words=True needs the matching words; call highlights(..., explain=True)"
-            raise InvalidArgumentError(message)
-        page = self._page(page)
-        found = [highlight for highlight in self.best() if highlight.page == page]
+        page, found = self._to_mark(page, words)
         if fragments is not None:
             for name, value, least in (("fragments", fragments, 1), ("no_match_size", no_match_size, 0)):
                 if not isinstance(value, int) or value < least:
@@ -287,6 +283,42 @@ class Highlights(Sequence[list[Highlight]]):
         if self.formats[page] == "markdown" and not encoder:
             spans = prose_spans(text, spans)
         return marks.around(text, spans)
+
+    def marked_html(self, page: Any, pre: str = "<mark>", *, words: bool | None = None) -> str:
+        """The HTML of a page as it was passed, with marks around what answers: valid, and otherwise unchanged.
+
+        A passage has a mark in each text between tags, so that none crosses an element. Scripts, attributes, comments, hidden
+        elements and formulas stay as they are.
+
+        - `page`: its index or its id. Its passages are those of all queries.
+        - `pre`: the start tag of a mark, with any attributes: ``'<mark class="found">'``.
+        - `words`: as in `Highlight.marked`.
+
+        Raises `InvalidArgumentError` for a page that is not HTML, whose marked text `marked` makes, for a page whose HTML is on
+        the server, for another tag than ``mark``, and for ``words=True`` without ``explain=True``.
+        """
+        marks = Marks(pre, None, None)
+        if marks.post != "</mark>":
+            message = f"pre must be a start tag of mark, such as '<mark class=\"found\">', not {pre!r}"
+            raise InvalidArgumentError(message)
+        page, found = self._to_mark(page, words)
+        if self.formats[page] != "html":
+            message = f"page {page} was read as {self.formats[page]}, not as html; marked({page}) marks its text"
+            raise InvalidArgumentError(message)
+        if self._is_on_server(page):
+            message = f"the HTML of page {page} is on the server; marked({page}) marks its text, with return_texts=True"
+            raise InvalidArgumentError(message)
+        source = self._request.texts[page]
+        spans = merged(span for highlight in found for span in mark_spans(highlight, words))
+        return marks.around(source, _native.html_runs(source, spans))
+
+    def _to_mark(self, page: Any, words: bool | None) -> tuple[int, list[Highlight]]:
+        """The position of a page, and its passages. Raises `InvalidArgumentError` for words that the call did not explain."""
+        if words and not self._request.options.get("explain"):
+            message = "words=True needs the matching words; call highlights(..., explain=True)"
+            raise InvalidArgumentError(message)
+        page = self._page(page)
+        return page, [highlight for highlight in self.best() if highlight.page == page]
 
     def prompt(self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None) -> str:
         """The passages as text for a language model, best first: each after its number and its page's title, id or index.

@@ -31,7 +31,7 @@ use numpy::PyArray2;
 use pullquote_core::engine::option_values;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::text::formats;
-use pullquote_core::text::page::PageText;
+use pullquote_core::text::page::{CharSpan, PageText};
 use pullquote_core::text::pieces::{self, Unit, Windows};
 use pullquote_wire::client::ClientSettings;
 use pullquote_wire::engine::EngineSettings;
@@ -81,7 +81,7 @@ mod _native {
         native_threads::{forget_threads, wait_for_threads},
         results::{Batch, CacheState, DeviceState, Embeddings, FinishedRequest, Progress, ShownRun, StageTime, Work},
         server::{Server, check_store, serve_agent},
-        {error_table, parse_pieces, settings, shown_runs, similar},
+        {error_table, html_runs, parse_pieces, settings, shown_runs, similar},
     };
 }
 
@@ -125,6 +125,17 @@ fn shown_runs(py: Python<'_>, markdown: &Bound<'_, PyAny>) -> PyResult<Vec<Shown
             ShownRun { text: run.text, start: span.start, end: span.end, is_prose: run.is_prose }
         };
         Ok(formats::shown(&source).into_iter().map(run).collect())
+    })
+}
+
+/// The parts of a page's source, in characters, that show spans of its text: each within one text node.
+#[pyfunction]
+fn html_runs(py: Python<'_>, html: &Bound<'_, PyAny>, spans: Vec<(usize, usize)>) -> PyResult<Vec<(usize, usize)>> {
+    let source = texts::one(html, "html")?;
+    interruptible::leave_python(py, None, |call| {
+        let spans: Vec<CharSpan> = spans.into_iter().map(|(start, end)| CharSpan { start, end }).collect();
+        let runs = formats::html_runs(&source, &spans, &call.own_checker())?;
+        Ok(runs.into_iter().map(|run| (run.start, run.end)).collect())
     })
 }
 

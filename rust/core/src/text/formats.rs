@@ -17,6 +17,7 @@ pub use pullquote_wire::options::Format;
 use crate::error::Result;
 use crate::runtime::call::Check;
 use crate::text::page::{Block, ByteSpan};
+pub use html::runs::html_runs;
 use map::SourceMap;
 pub use markdown::shown::{ShownRun, shown};
 
@@ -62,7 +63,7 @@ impl<'source> Document<'source> {
                 Self { text: Cow::Borrowed(source), format, blocks: Some(blocks), links, title, map: None }
             }
             Format::Html => {
-                let html::Reading { text, blocks, links, title, map } = html::read(source, check)?;
+                let html::Reading { text, blocks, links, title, map, .. } = html::read(source, check)?;
                 Self { text: Cow::Owned(text), format, blocks: Some(blocks), links, title, map: Some(map) }
             }
         })

@@ -5,6 +5,7 @@
 //! that is not in the source. Nothing recurses with the depth of the source, and every step takes linear time.
 
 mod elements;
+pub(super) mod runs;
 mod text;
 mod tokens;
 mod tree;
@@ -20,6 +21,8 @@ pub(super) struct Reading {
     pub(super) links: Vec<ByteSpan>,
     pub(super) title: Option<String>,
     pub(super) map: SourceMap,
+    /// See [`tree::Events::closed`].
+    pub(super) closed: Vec<ByteSpan>,
 }
 
 /// Parses a page or a fragment.

@@ -54,6 +54,21 @@ impl SourceMap {
         ByteSpan { start, end }
     }
 
+    /// The parts of the source of a span of the text, with their text; none for white space that the source does not have.
+    pub(super) fn parts(&self, span: ByteSpan) -> impl Iterator<Item = (ByteSpan, ByteSpan)> + '_ {
+        let first = self.stretches.partition_point(|stretch| stretch.text <= span.start).saturating_sub(1);
+        (first..self.stretches.len()).map_while(move |index| {
+            let Stretch { text, source, verbatim } = self.stretches[index];
+            if text >= span.end {
+                return None;
+            }
+            let end = self.stretches.get(index + 1).map_or(span.end, |next| next.text.min(span.end));
+            let part = ByteSpan { start: text.max(span.start), end };
+            let start = source.start + part.start - text;
+            Some((part, if verbatim { ByteSpan { start, end: start + part.len() } } else { source }))
+        })
+    }
+
     /// The part that contains a byte of the text.
     fn stretch(&self, byte: usize) -> Option<Stretch> {
         let after = self.stretches.partition_point(|stretch| stretch.text <= byte);

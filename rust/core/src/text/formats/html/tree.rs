@@ -22,6 +22,8 @@ pub(super) struct Events {
     pub(super) decoded: String,
     /// The text of the first `title`.
     pub(super) title: Option<String>,
+    /// Shown sources into which no element may be put, in order: text that is not searched for tags, and formulas.
+    pub(super) closed: Vec<ByteSpan>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub(super) struct Tree {
     html_in_foreign: Vec<usize>,
     /// The depth of the outermost hidden element.
     hidden: Option<usize>,
+    /// Whether tags here are text, as in `xmp`.
+    is_raw: bool,
     /// For each visible open cell: the event of its table, and its characters so far.
     cells: Vec<(usize, usize)>,
 }
@@ -98,6 +102,14 @@ impl Tree {
     pub(super) fn text(&mut self, span: ByteSpan, text: &str) {
         if self.is_shown(text) {
             self.done.list.push(Event::Text(span));
+            self.close_source(span);
+        }
+    }
+
+    /// Notes shown text into which no element may be put.
+    fn close_source(&mut self, source: ByteSpan) {
+        if self.is_raw || self.last(ElementRole::Math).is_some() {
+            self.done.closed.push(source);
         }
     }
 
@@ -108,6 +120,7 @@ impl Tree {
             self.done.decoded.push_str(text);
             let text = ByteSpan { start, end: self.done.decoded.len() };
             self.done.list.push(Event::Decoded { source, text });
+            self.close_source(source);
         }
     }
 
@@ -130,6 +143,12 @@ impl Tree {
 
     /// Handles a start tag. Returns the next state of the tokenizer, `None` for the usual one.
     pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Option<State> {
+        let content = self.start_element(tag);
+        self.is_raw = content.is_some();
+        content
+    }
+
+    fn start_element(&mut self, tag: &StartTag<'_>) -> Option<State> {
         if self.is_foreign() {
             if !elements::ends_foreign(tag.name) {
                 self.start_foreign(tag);
@@ -237,6 +256,7 @@ impl Tree {
     }
 
     pub(super) fn end(&mut self, name: &[u8], span: ByteSpan) {
+        self.is_raw = false;
         let number = self.number(name);
         let role = self.elements[number].0;
         let last = self.elements[number].1.last().copied();
