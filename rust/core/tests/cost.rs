@@ -64,7 +64,7 @@ fn every_stage_checks_often_and_ends_at_the_first_failed_check() {
 /// Also of texts in which a stage finds nothing for a long time.
 #[test]
 fn every_stage_checks_often_whatever_the_text() {
-    // One step of a segmenter or tokenizer reads all of a grapheme cluster, of white space, and of a comment.
+    // One step of a segmenter reads all of a grapheme cluster, and one of a tokenizer all of white space and of a comment.
     let exempt = ["one cluster", "spaces", "unclosed declarations"];
     let mut rare = Vec::new();
     for (shape, made) in SHAPES.iter().filter(|(shape, _)| !exempt.contains(shape)) {

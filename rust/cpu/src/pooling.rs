@@ -32,7 +32,7 @@ impl<E: Element> Task for Pool<'_, E> {
         let divisor = match pooling {
             Pooling::MeanSqrtLength => (count as f32).sqrt(),
             Pooling::WeightedMean => (count * (count + 1) / 2) as f32,
-            _ => count as f32,
+            Pooling::Mean | Pooling::Cls | Pooling::Max | Pooling::Last => count as f32,
         };
         let inverse = simd.splat(1.0 / divisor);
         let mut squares = simd.splat(0.0);

@@ -319,8 +319,8 @@ async fn info(State(app): State<Arc<App>>) -> Response {
         [Pooling::Cls] => "cls",
         [Pooling::Max] => "max",
         [Pooling::Last] => "last_token",
-        // It has no names for the others.
-        _ => "mean",
+        // It has no names for other means, and for several modes.
+        [Pooling::Mean | Pooling::MeanSqrtLength | Pooling::WeightedMean] | [] | [_, _, ..] => "mean",
     };
     let info = Info {
         model_id: &settings.model_name,

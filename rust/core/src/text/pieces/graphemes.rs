@@ -1,17 +1,17 @@
-//! Grapheme clusters: what readers see as one character. No unit ends inside one, and very long words are split between
-//! them.
+//! Grapheme clusters: what readers see as one character. No unit ends inside one that has a size for readers, and very
+//! long words are split between them.
 
 use icu_segmenter::iterators::GraphemeClusterBreakIterator;
 use icu_segmenter::scaffold::Utf8;
 use icu_segmenter::{GraphemeClusterSegmenter, GraphemeClusterSegmenterBorrowed};
 
-use crate::text::page::ByteSpan;
+use crate::text::page::{ByteSpan, boundary_from};
 
 /// Bytes of the longest word or token that is a unit: more than links usually have. A megabyte of base64 is one word, and
 /// for some tokenizers one token.
 const MAX_WORD_BYTES: usize = 256;
 
-pub(super) static GRAPHEMES: GraphemeClusterSegmenterBorrowed<'static> = GraphemeClusterSegmenter::new();
+static GRAPHEMES: GraphemeClusterSegmenterBorrowed<'static> = GraphemeClusterSegmenter::new();
 
 /// Finds whether a grapheme cluster ends at a position. Positions must not decrease.
 ///
@@ -53,19 +53,23 @@ impl<'text> Clusters<'text> {
     }
 }
 
+/// The last end of a cluster within the first `limit` bytes. A longer cluster is cut there: a letter with a million marks
+/// is nothing that readers see.
+pub(super) fn last_cluster_end(text: &str, limit: usize) -> usize {
+    if limit >= text.len() {
+        return text.len();
+    }
+    // The character after the limit decides whether a cluster ends there.
+    let seen = &text[..boundary_from(text, limit + 1)];
+    let end = GRAPHEMES.segment_str(seen).take_while(|&end| end <= limit).last().filter(|&end| end > 0);
+    end.or_else(|| (1..=limit).rev().find(|&at| text.is_char_boundary(at))).unwrap_or(seen.len())
+}
+
 /// Adds a word or a token to the units, in parts of at most [`MAX_WORD_BYTES`]. Adds nothing for white space.
 pub(crate) fn push_word(text: &str, word: ByteSpan, units: &mut Vec<ByteSpan>) {
     let mut rest = word.trimmed(text);
     while rest.len() > MAX_WORD_BYTES {
-        let ends = GRAPHEMES.segment_str(rest.of(text)).skip(1);
-        // A cluster that is longer stays whole.
-        let mut end = 0;
-        for next in ends {
-            if end > 0 && next > MAX_WORD_BYTES {
-                break;
-            }
-            end = next;
-        }
+        let end = last_cluster_end(rest.of(text), MAX_WORD_BYTES);
         let part = ByteSpan { start: rest.start, end: rest.start + end };
         rest = ByteSpan { start: part.end, ..rest }.trimmed(text);
         units.push(part.trimmed(text));

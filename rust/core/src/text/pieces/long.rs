@@ -4,13 +4,13 @@
 //! Lao, Khmer and Burmese separate phrases by spaces and have no marks between sentences, so theirs are split at spaces
 //! earlier.
 
-use super::graphemes::{Clusters, GRAPHEMES};
+use super::graphemes::{Clusters, last_cluster_end};
 use super::links::Links;
 use super::marks::is_southeast_asian;
 use super::words::WORDS;
 use crate::text::page::ByteSpan;
 
-/// Characters of the longest unit. Only a single grapheme cluster may be longer.
+/// Characters of the longest unit.
 const MAX_CHARS: usize = 1000;
 
 /// Words of the longest unit.
@@ -221,14 +221,7 @@ fn word_end(text: &str, window: usize, may_cut: impl Fn(usize) -> bool) -> usize
     let mut clusters = Clusters::new(&text[..lookahead]);
     let words = WORDS.segment_str(&text[..lookahead]).take_while(|&end| end <= window);
     let word = words.filter(|&end| end > 0 && end < lookahead && may_cut(end) && clusters.may_cut(end)).last();
-    word.unwrap_or_else(|| {
-        let mut ends = GRAPHEMES.segment_str(text).skip(1);
-        let mut end = ends.next().unwrap_or(text.len());
-        for next in ends.take_while(|&next| next <= window) {
-            end = next;
-        }
-        end
-    })
+    word.unwrap_or_else(|| last_cluster_end(text, window))
 }
 
 #[cfg(test)]
@@ -256,9 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn one_cluster_is_never_split() {
-        let text = format!("a{} b", "\u{301}".repeat(3000));
-        assert_eq!(parts(&text).len(), 2);
+    fn only_a_cluster_that_is_longer_than_a_unit_is_split() {
+        let marked = |marks| format!("a{}", "\u{301}".repeat(marks));
+        let word = marked(100);
+        assert!(parts(&word.repeat(40)).iter().all(|part| part.len() % word.len() == 0));
+        assert!(parts(&marked(3000)).iter().all(|part| part.chars().count() <= MAX_CHARS));
     }
 
     #[test]
