@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pullquote._engine.event_loop import EventLoopCalls
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
-from pullquote._native import ClientCall, Document
+from pullquote._native import ClientCall, Document, DocumentList
 from pullquote._request.options import Options, Page, Pages
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
@@ -149,6 +149,23 @@ class AsyncClient(BaseClient):
     async def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document: see `Client.delete_document`."""
         await self._run(self._native.delete_document(document_id, {"timeout": timeout}))
+
+    @checked
+    async def list_documents(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None, timeout: float | None = None
+    ) -> DocumentList:
+        """List stored documents: see `Client.list_documents`."""
+        return await self._run(self._native.list_documents(prefix, after, limit, {"timeout": timeout}))
+
+    @checked
+    async def delete_documents(self, prefix: str, *, timeout: float | None = None) -> int:
+        """Delete stored documents by a prefix of their ids: see `Client.delete_documents`."""
+        return await self._run(self._native.delete_documents(prefix, {"timeout": timeout}))
+
+    @checked
+    async def delete_all_documents(self, *, timeout: float | None = None) -> int:
+        """Delete every stored document: see `Client.delete_documents`."""
+        return await self._run(self._native.delete_documents(None, {"timeout": timeout}))
 
     @checked
     async def health(self, *, timeout: float | None = None) -> dict[str, str | None]:

@@ -25,6 +25,7 @@ __all__ = [
     "CpuEncoder",
     "DeviceState",
     "Document",
+    "DocumentList",
     "Embeddings",
     "Engine",
     "EngineHandle",
@@ -36,6 +37,7 @@ __all__ = [
     "HighlightsBody",
     "Hosted",
     "HostedCall",
+    "ListedDocument",
     "NeededFiles",
     "PendingCall",
     "Progress",
@@ -156,6 +158,10 @@ class Client:
     ) -> ClientCall[PutDocuments]: ...
     def get_document(self, document_id: str, options: dict[str, Any]) -> ClientCall[Document]: ...
     def delete_document(self, document_id: str, options: dict[str, Any]) -> ClientCall[None]: ...
+    def list_documents(
+        self, prefix: str, after: str | None, limit: int | None, options: dict[str, Any]
+    ) -> ClientCall[DocumentList]: ...
+    def delete_documents(self, prefix: str | None, options: dict[str, Any]) -> ClientCall[int]: ...
     def health(self, options: dict[str, Any]) -> ClientCall[list[tuple[str, str | None]]]: ...
     def close(self) -> None: ...
 
@@ -229,6 +235,13 @@ class Document(_Record):
     text: Final[str]
     title: Final[str | None]
     text_hash: Final[str]
+
+@final
+class DocumentList(_Record):
+    def __new__(cls, documents: list[ListedDocument], total: int, next: str | None) -> DocumentList: ...
+    documents: Final[list[ListedDocument]]
+    total: Final[int]
+    next: Final[str | None]
 
 @final
 class Embeddings:
@@ -371,6 +384,18 @@ class Progress(_Record):
     windows: Final[int]
     rows: Final[int]
     tokens: Final[int]
+
+@final
+class ListedDocument(_Record):
+    def __new__(
+        cls, id: str, title: str | None, text_hash: str, format: str | None, bytes: int, stored_at: int | None
+    ) -> ListedDocument: ...
+    id: Final[str]
+    title: Final[str | None]
+    text_hash: Final[str]
+    format: Final[str | None]
+    bytes: Final[int]
+    stored_at: Final[int | None]
 
 @final
 class PutDocuments(_Record):

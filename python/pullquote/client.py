@@ -20,7 +20,7 @@ from pullquote._engine.handle import NotCopied
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files as read_files_of
 from pullquote._engine.page_files import read_texts
-from pullquote._native import Document, PutDocuments
+from pullquote._native import Document, DocumentList, ListedDocument, PutDocuments
 from pullquote._request.options import (
     Options,
     Page,
@@ -43,8 +43,10 @@ __all__ = [
     "Client",
     "ClientSettings",
     "Document",
+    "DocumentList",
     "EmbedOptions",
     "EmbeddingDtype",
+    "ListedDocument",
     "PutDocuments",
     "RerankResult",
     "StoredDocument",
@@ -435,6 +437,33 @@ class Client(BaseClient):
     def delete_document(self, document_id: str, *, timeout: float | None = None) -> None:
         """Delete a stored document. Raises `NotFoundError` if there is none."""
         self._native.delete_document(document_id, {"timeout": timeout}).wait()
+
+    @checked
+    def list_documents(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None, timeout: float | None = None
+    ) -> DocumentList:
+        """List stored documents whose ids begin with `prefix`, in the order of ids, without their texts.
+
+        A list has at most `limit` documents (from 1 to 1,000; 100 by default), and fewer if their ids and titles are long. Its
+        `next` is the `after` of the next list, and its `total` counts all documents with the prefix.
+
+        >>> client.list_documents("https://example.com/", limit=1).total  # doctest: +SKIP
+        2
+        """
+        return self._native.list_documents(prefix, after, limit, {"timeout": timeout}).wait()
+
+    @checked
+    def delete_documents(self, prefix: str, *, timeout: float | None = None) -> int:
+        """Delete all stored documents whose ids begin with `prefix`, which is not empty. Returns how many.
+
+        The server deletes some at a time, and after an error those before it are deleted; the next call goes on.
+        """
+        return self._native.delete_documents(prefix, {"timeout": timeout}).wait()
+
+    @checked
+    def delete_all_documents(self, *, timeout: float | None = None) -> int:
+        """Delete every stored document: see `delete_documents`."""
+        return self._native.delete_documents(None, {"timeout": timeout}).wait()
 
     @checked
     def health(self, *, timeout: float | None = None) -> dict[str, str | None]:

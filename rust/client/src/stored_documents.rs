@@ -32,6 +32,31 @@ pub struct PutDocuments {
     pub replaced: usize,
 }
 
+/// Some of the stored documents.
+#[derive(Clone, Debug, Deserialize)]
+pub struct DocumentList {
+    pub documents: Vec<ListedDocument>,
+    /// Stored documents with the prefix.
+    pub total: usize,
+    /// The `after` of the next page, if there is one.
+    #[serde(default)]
+    pub next: Option<String>,
+}
+
+/// A stored document without its text.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ListedDocument {
+    pub id: String,
+    #[serde(default)]
+    pub title: Option<String>,
+    pub text_hash: String,
+    #[serde(default)]
+    pub format: Option<String>,
+    pub bytes: usize,
+    #[serde(default)]
+    pub stored_at: Option<i64>,
+}
+
 impl Client {
     /// Stores a document under an id. Returns the hash of its text.
     ///
@@ -115,6 +140,64 @@ impl Client {
         }
     }
 
+    /// Documents whose ids begin with a prefix, in the order of ids, after one: at most `limit`, or as many as the server
+    /// lists by default.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`].
+    pub fn list_documents<T: Text>(
+        &self,
+        prefix: T,
+        after: Option<T>,
+        limit: Option<usize>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<DocumentList>> + Send + use<T> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let limit = limit.map(|limit| limit.to_string());
+            let path = documents_path(&[
+                ("prefix", Some(prefix.as_ref())),
+                ("after", after.as_ref().map(AsRef::as_ref)),
+                ("limit", limit.as_deref()),
+            ]);
+            let answer = shared.fetch(&Request::of(Method::GET, path), call).await?;
+            let list: DocumentList = answer.read_json()?;
+            let prefix = prefix.as_ref();
+            match list.documents.iter().find(|document| !document.id.starts_with(prefix)) {
+                None => Ok(list),
+                Some(other) => Err(answer.error(&bad(format!("{:?} does not begin with {prefix:?}", other.id)))),
+            }
+        }
+    }
+
+    /// Deletes all documents whose ids begin with a prefix, or all documents without one; returns how many this request
+    /// has deleted.
+    ///
+    /// # Errors
+    /// Those of all calls of a [`Client`]; [`InvalidArgument`](pullquote_core::error::ErrorKind::InvalidArgument) for an
+    /// empty prefix.
+    pub fn delete_documents<T: Text>(
+        &self,
+        prefix: Option<T>,
+        call: CallOptions,
+    ) -> impl Future<Output = Result<usize>> + Send + use<T> {
+        #[derive(Deserialize)]
+        struct Deleted {
+            deleted: usize,
+        }
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let prefix = prefix.as_ref().map(AsRef::as_ref);
+            if prefix == Some("") {
+                return Err(invalid("the prefix is empty; it must have at least one character"));
+            }
+            let all = if prefix.is_none() { Some("true") } else { None };
+            let path = documents_path(&[("prefix", prefix), ("all", all)]);
+            let answer = shared.fetch(&Request::of(Method::DELETE, path), call).await?;
+            answer.read_json::<Deleted>().map(|answer| answer.deleted)
+        }
+    }
+
     /// Deletes the document stored under an id.
     ///
     /// # Errors
@@ -127,6 +210,15 @@ impl Client {
         let shared = Arc::clone(&self.shared);
         async move { shared.fetch(&Request::of(Method::DELETE, path(id.as_ref())?), call).await.map(drop) }
     }
+}
+
+/// The path of all documents, with parameters.
+fn documents_path(parameters: &[(&str, Option<&str>)]) -> String {
+    let mut query = form_urlencoded::Serializer::new("/documents?".to_owned());
+    for (name, value) in parameters {
+        query.extend_pairs(value.map(|value| (name, value)));
+    }
+    query.finish()
 }
 
 /// The path of a document, with any id as one segment.

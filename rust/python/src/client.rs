@@ -51,6 +51,39 @@ record! {
 
 record! {
     "pullquote.client",
+    from pullquote_client::ListedDocument,
+    /// A stored document of `Client.list_documents`, without its text.
+    ListedDocument {
+        /// Its id.
+        id: String,
+        /// Its title, of which at most 1,000 characters.
+        title: Option<String>,
+        /// SHA-256 of its text, as ``sha256:…``.
+        text_hash: String,
+        /// Format that ``format="auto"`` reads its text as; `None` if an older version has stored it.
+        format: Option<String>,
+        /// Bytes of UTF-8 of its id, title and text.
+        bytes: usize,
+        /// When it was stored, in seconds since 1970; `None` if an older version has stored it.
+        stored_at: Option<i64>,
+    }
+}
+
+record! {
+    "pullquote.client",
+    /// Some of the stored documents.
+    DocumentList {
+        /// In the order of their ids.
+        documents: Vec<ListedDocument>,
+        /// Stored documents with the prefix.
+        total: usize,
+        /// The `after` of the next page; `None` on the last one.
+        next: Option<String>,
+    }
+}
+
+record! {
+    "pullquote.client",
     from pullquote_client::PutDocuments,
     /// What `Client.put_documents` did.
     PutDocuments {
@@ -264,6 +297,28 @@ impl Client {
     fn delete_document(&self, document_id: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
         let id = texts::one(document_id, "document_id")?;
         Ok(self.call(self.client.delete_document(id, read_call_options(options)?), |py, ()| Ok(py.None())))
+    }
+
+    fn list_documents(
+        &self,
+        prefix: &Bound<'_, PyAny>,
+        after: Option<&Bound<'_, PyAny>>,
+        limit: Option<usize>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<ClientCall> {
+        let prefix = texts::one(prefix, "prefix")?;
+        let after = after.map(|after| texts::one(after, "after")).transpose()?;
+        Ok(self.call(self.client.list_documents(prefix, after, limit, read_call_options(options)?), |py, list| {
+            let documents = list.documents.into_iter().map(ListedDocument::from).collect();
+            DocumentList { documents, total: list.total, next: list.next }.into_py_any(py)
+        }))
+    }
+
+    fn delete_documents(&self, prefix: Option<&Bound<'_, PyAny>>, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
+        let prefix = prefix.map(|prefix| texts::one(prefix, "prefix")).transpose()?;
+        Ok(self.call(self.client.delete_documents(prefix, read_call_options(options)?), |py, deleted| {
+            deleted.into_py_any(py)
+        }))
     }
 
     fn health(&self, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {

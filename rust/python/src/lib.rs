@@ -63,7 +63,7 @@ mod _native {
     #[pymodule_export]
     use crate::{
         arrow::Table,
-        client::{Client, ClientCall, Document, PutDocuments, Rank},
+        client::{Client, ClientCall, Document, DocumentList, ListedDocument, PutDocuments, Rank},
         completion::{Completion, CompletionQueue, PendingCall},
         config::EngineSettings,
         cpu::{CpuEncoder, instruction_set, instruction_sets},

@@ -26,7 +26,7 @@ macro_rules! record {
     };
     ($module:literal, $(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$meta])*
-        #[pyclass(frozen, get_all, eq, module = $module)]
+        #[pyclass(frozen, get_all, eq, from_py_object, module = $module)]
         #[derive(Clone, PartialEq)]
         pub(crate) struct $name {
             $($(#[$doc])* pub(crate) $field: $type,)+

@@ -98,7 +98,7 @@ impl Route {
     fn parameters(&self) -> Vec<Value> {
         let all = ["RequestTimeout", "RequestPriority", "RequestId", "Traceparent"];
         let all = all.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
-        self.in_path.clone().into_iter().chain(all).collect()
+        self.parameters.iter().cloned().chain(all).collect()
     }
 
     fn statuses(&self, facts: &Facts) -> impl Iterator<Item = u16> {

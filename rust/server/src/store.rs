@@ -8,21 +8,26 @@ mod database;
 mod disk_reserve;
 mod full_text_index;
 pub(crate) mod hashes;
+mod listing;
 
 use std::fs::OpenOptions;
 
 use pullquote_core::error::ErrorKind;
+use pullquote_core::text::formats::{Format, detected};
 
 use crate::http::failure::{Cause, Failure};
 use crate::store::hashes::text_hash;
 pub(crate) use database::Store;
 pub use database::check_store;
+pub(crate) use listing::{ListedDocument, Page};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) title: Option<String>,
     pub(crate) text: String,
     pub(crate) text_hash: String,
+    /// That it is read as by itself; `None` for documents that an older version has stored.
+    pub(crate) format: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +38,8 @@ pub(crate) struct Size {
 
 impl Stored {
     pub(crate) fn new(title: Option<String>, text: String) -> Self {
-        Self { title, text_hash: text_hash(&text), text }
+        let format = Some(detected(Format::Auto, &text).name().to_owned());
+        Self { title, text_hash: text_hash(&text), text, format }
     }
 
     /// Its bytes with its id, as limits count them.

@@ -115,6 +115,8 @@ def test_async_client_matches_highlighter(run: Any, server: ServerProcess, highl
             assert (await client.get_document("async")).text == "text"
             assert await client.put_documents({"async": "other"}) == PutDocuments(created=0, replaced=1)
             assert (await client.get_document("async")).text == "other"
+            assert (await client.list_documents("async")).documents[0].id == "async"
+            assert await client.delete_documents("asynchronous") == 0
             await client.delete_document("async")
             with pytest.raises(errors.NotFoundError):
                 await client.delete_document("async")

@@ -167,6 +167,28 @@ def test_client_rerank_documents_and_health(client: Client, highlighter: Highlig
     assert client.health() == {client._names: None}
 
 
+def test_client_lists_and_deletes_documents_by_prefix(client: Client) -> None:
+    names = [f"list/{number} &=é?" for number in range(3)]
+    client.put_documents({name: f"Text of {name}." for name in names}, titles=["T", None, None])
+    first = client.list_documents("list/", limit=2)
+    assert ([entry.id for entry in first.documents], first.total, first.next) == (names[:2], 3, names[1])
+    listed = first.documents[0]
+    assert (listed.title, listed.format, listed.text_hash) == ("T", "text", client.get_document(names[0]).text_hash)
+    assert listed.stored_at is not None
+    assert listed.bytes == len(names[0].encode() + f"TText of {names[0]}.".encode())
+    rest = client.list_documents("list/", after=first.next)
+    assert ([entry.id for entry in rest.documents], rest.total, rest.next) == (names[2:], 3, None)
+    with raises(errors.InvalidArgumentError, "limit", 0):
+        client.list_documents(limit=0)
+    with raises(errors.InvalidArgumentError, "prefix"):
+        client.delete_documents("")
+    assert client.delete_documents("list/1") == 1
+    client.put_document("kept", "a")
+    assert client.delete_documents("list/") == 2
+    assert client.delete_all_documents() >= 1
+    assert client.list_documents().total == 0
+
+
 @pytest.mark.parametrize(
     ("texts", "options", "error", "names"),
     [

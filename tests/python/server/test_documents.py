@@ -53,6 +53,58 @@ def test_post_documents_stores_many(server: ServerProcess) -> None:
     assert server.client.get("/documents/a").status_code == 404
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_documents_are_listed_by_page_and_deleted_by_prefix(kind: str, tmp_path: Path) -> None:
+    where = ["--store", str(tmp_path / "documents.db")] if kind == "file" else []
+    with letter_server("--api-key", "k", *where) as server:
+        server.client.headers["x-api-key"] = "k"
+        pages = [f"https://example.com/{number}?a=b&c" for number in range(7)]
+        for name in [*pages, "other", "https://example.org/"]:
+            body = {"title": "T", "text": "# Title\n\n## Part\n\n- a\n- b\n\n[c](https://d.example)\n"}
+            assert server.client.put("/documents/" + quote(name, safe=""), json=body).status_code == 201
+
+        def listed(**parameters: Any) -> dict[str, Any]:
+            answer = server.client.get("/documents", params=parameters)
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
+            return found
+
+        first = listed(prefix="https://example.com/", limit=3)
+        assert (first["total"], first["next"]) == (7, pages[2])
+        second = listed(prefix="https://example.com/", limit=3, after=first["next"])
+        last = listed(prefix="https://example.com/", limit=3, after=second["next"])
+        assert "next" not in last
+        assert [entry["id"] for page in (first, second, last) for entry in page["documents"]] == pages
+        entry, stored = first["documents"][0], server.client.get("/documents/" + quote(pages[0], safe="")).json()
+        assert (entry["title"], entry["text_hash"], entry["format"]) == ("T", stored["text_hash"], "markdown")
+        assert (stored["format"], entry["bytes"]) == ("markdown", len(pages[0]) + 1 + len(stored["text"]))
+        assert entry["stored_at"] > 1_700_000_000
+        assert listed()["total"] == 9
+        assert listed(prefix="none") == {"documents": [], "total": 0}
+        for parameters, field in (
+            ({"limit": "0"}, "limit"),
+            ({"limit": "many"}, "limit"),
+            ({"limit": "1001"}, "limit"),
+            ({"page": "2"}, "page"),
+            ({"prefix": ["a", "b"]}, "prefix"),
+        ):
+            refused = server.client.get("/documents", params=parameters)
+            assert (refused.status_code, refused.json()["error"]["field"]) == (422, field)
+        wrong: list[tuple[dict[str, str], str]] = [({}, "prefix"), ({"prefix": ""}, "prefix"), ({"all": "yes"}, "all")]
+        for parameters, field in [*wrong, ({"prefix": "a", "all": "true"}, "all")]:
+            refused = server.client.delete("/documents", params=parameters)
+            assert (refused.status_code, refused.json()["error"]["field"]) == (422, field)
+        assert listed()["total"] == 9
+        assert server.client.delete("/documents", params={"prefix": "https://example.com/"}).json() == {"deleted": 7}
+        assert [entry["id"] for entry in listed()["documents"]] == ["https://example.org/", "other"]
+        del server.client.headers["x-api-key"]
+        assert server.client.get("/documents").status_code == 401
+        assert server.client.delete("/documents", params={"all": "true"}).status_code == 401
+        assert server.client.delete("/documents", params={"all": "true"}, headers={"x-api-key": "k"}).json() == {
+            "deleted": 2
+        }
+
+
 def test_highlights_of_stored_document_ids(server: ServerProcess) -> None:
     server.client.put("/documents/one", json={"text": TEXT})
     server.client.put("/documents/two", json={"title": "Cats", "text": "Cats sleep a lot."})

@@ -11,7 +11,7 @@ use crate::http::input::Input;
 use crate::routes::item_limits::{check_count, check_lengths};
 use crate::settings::Settings;
 use crate::store::hashes::text_hash;
-use crate::store::{Store, Stored, not_stored};
+use crate::store::{Store, not_stored};
 use crate::uploads::parsed_upload::ParsedUpload;
 
 const FIELD: &str = "documents";
@@ -63,17 +63,16 @@ fn read_page(document: Document, store: Option<(&Store, &Input)>) -> Result<Requ
         Document::Fields(fields) => fields,
     };
     let [id, title, text] = [id, title, text].map(|field| field.map(Cow::into_owned));
-    let document = match (text, &id, store) {
-        (Some(text), ..) => Stored { text_hash: text_hash(&text), title: None, text },
+    let (text_hash, stored_title, text) = match (text, &id, store) {
+        (Some(text), ..) => (text_hash(&text), None, text),
         (None, Some(id), Some((store, input))) => {
             let stored = store.get(id)?.ok_or_else(|| not_stored(id))?;
             input.hold_text(stored.text.len())?;
-            stored
+            (stored.text_hash, stored.title, stored.text)
         }
         (None, Some(_), None) => return refused(FIELD, "a document needs a text; this server stores none"),
         (None, None, _) => return refused(FIELD, NO_TEXT),
     };
-    let Stored { title: stored_title, text, text_hash } = document;
     Ok(RequestPage { id, title: title.or(stored_title), text: text.into(), text_hash })
 }
 

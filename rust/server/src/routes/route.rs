@@ -33,8 +33,8 @@ pub(crate) struct Route {
     pub(crate) tag: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) description: String,
-    /// The parameter in its path.
-    pub(crate) in_path: Option<Value>,
+    /// Its parameters in the path and after it.
+    pub(crate) parameters: Vec<Value>,
     /// The schema of the body, and an example.
     pub(crate) body: Option<(Value, Value)>,
     /// The schema of the form that it reads.
@@ -138,7 +138,7 @@ impl Api {
             tag: self.tag,
             summary,
             description: String::new(),
-            in_path: None,
+            parameters: Vec::new(),
             body: None,
             form: None,
             answers: Vec::new(),

@@ -1,5 +1,5 @@
-//! `PUT`, `GET` and `DELETE /documents/{id}`, and `POST /documents` for many: texts that later requests name by their
-//! id.
+//! `PUT`, `GET` and `DELETE /documents/{id}`, and `POST`, `GET` and `DELETE /documents` for many: texts that later
+//! requests name by their id.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use pullquote_wire::result::HASH_PATTERN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use url::form_urlencoded;
 
 use super::Name;
 use crate::app::App;
@@ -26,10 +27,16 @@ use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::route::{Api, Handling, JSON, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
-use crate::store::{Stored, not_stored};
+use crate::store::{ListedDocument, Page, Stored, not_stored};
 
 /// The longest id in bytes: as long as an address may be.
 pub(crate) const LONGEST_ID: usize = 2048;
+
+/// Documents of a list, if the request does not say.
+const LISTED: usize = 100;
+
+/// The most documents of a list.
+const MOST_LISTED: usize = 1000;
 
 const API: Api = Api { tag: "documents", errors: &NATIVE };
 
@@ -47,7 +54,30 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         },
         "example": "moon",
     });
-    let named = |route| Route { in_path: Some(id.clone()), work: Handling::Compute, failures: &[404, 422], ..route };
+    let named = |route| Route { parameters: vec![id.clone()], work: Handling::Compute, failures: &[404, 422], ..route };
+    let listing = |route, parameters| Route { parameters, work: Handling::Compute, failures: &[422], ..route };
+    let prefix = |is_needed: bool| {
+        let description = "Only documents whose ids begin with it, such as `https://example.com/`, percent-encoded.";
+        let least = usize::from(is_needed);
+        json!({"name": "prefix", "in": "query", "description": description, "schema": {"type": "string", "minLength": least}})
+    };
+    let limit = json!({
+        "name": "limit",
+        "in": "query",
+        "schema": {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": LISTED},
+    });
+    let after = json!({
+        "name": "after",
+        "in": "query",
+        "description": "Only documents whose ids come after it: `next` of the page before.",
+        "schema": {"type": "string"},
+    });
+    let all = json!({
+        "name": "all",
+        "in": "query",
+        "description": "In place of a prefix: delete every document.",
+        "schema": {"type": "string", "enum": ["true"]},
+    });
     let path = "/documents/{id}";
     let written = vec![(JSON, schemas.response::<PutDocument>())];
     vec![
@@ -62,6 +92,21 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             )
             .writes_json("All are stored.", schemas.response::<PutDocuments>())
             .fails(&[507]),
+        listing(API.get("/documents", list, "listDocuments", "List documents"), vec![prefix(false), limit, after])
+            .described(
+                "In the order of ids (by their code points), page by page: `next` is the `after` of the next page. A page has at \
+                 most `limit` documents, and fewer if their ids and titles are long. `total` counts all documents with the prefix.",
+            )
+            .writes_json("Some documents, without their texts.", schemas.response::<DocumentList>()),
+        listing(
+            API.route(Method::DELETE, "/documents", routing::delete(delete_many), "deleteDocuments", "Delete many documents"),
+            vec![prefix(true), all],
+        )
+        .described(
+            "All whose ids begin with `prefix`, or with `all=true` every document. The server deletes some at a time: after an \
+             error, such as 504 at the end of the request's time, those before it are deleted, and the same request goes on.",
+        )
+        .writes_json("They are deleted.", schemas.response::<DeletedDocuments>()),
         named(API.route(Method::PUT, path, routing::put(put), "putDocument", "Store a document"))
             .described(
                 "The server keeps documents until they are deleted, and drops none to make room. With `--store` they are in a \
@@ -137,7 +182,28 @@ pub(crate) struct StoredDocument<'document> {
     title: Option<&'document str>,
     #[schemars(regex(pattern = HASH_PATTERN))]
     text_hash: &'document str,
+    /// Format that `format="auto"` reads the text as; missing for documents that an older version has stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["text", "markdown", "html"]))]
+    format: Option<&'document str>,
     text: &'document str,
+}
+
+/// Some of the stored documents.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DocumentList {
+    documents: Vec<ListedDocument>,
+    /// Stored documents with the prefix.
+    total: usize,
+    /// The `after` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeletedDocuments {
+    /// Documents that this request has deleted.
+    deleted: usize,
 }
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
@@ -184,8 +250,9 @@ async fn read(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> 
     admit_and_run(&app, request, move |app: &App, input: &Input| {
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
         input.memory.hold(stored.text.len())?;
-        let Stored { title, text, text_hash } = &stored;
-        Reply::json(input, &StoredDocument { id: &id, title: title.as_deref(), text_hash, text }, Work::default())
+        let Stored { title, text, text_hash, format } = &stored;
+        let (title, format) = (title.as_deref(), format.as_deref());
+        Reply::json(input, &StoredDocument { id: &id, title, text_hash, format, text }, Work::default())
     })
     .await
 }
@@ -199,6 +266,62 @@ async fn delete(State(app): State<Arc<App>>, Name(id): Name, request: Request) -
         Ok(Reply { status: StatusCode::NO_CONTENT, ..reply })
     })
     .await
+}
+
+async fn list(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let [prefix, limit, after] = read_query(&request, ["prefix", "limit", "after"])?;
+    admit_and_run(&app, request, move |app: &App, input: &Input| {
+        let most = limit.map_or(Ok(LISTED), |limit| read_limit(&limit))?;
+        let (prefix, after) = (prefix.unwrap_or_default(), after.unwrap_or_default());
+        let Page { documents, total, has_more } = app.store.list(&prefix, &after, most)?;
+        let next = documents.last().filter(|_| has_more).map(|last| last.id.clone());
+        Reply::json(input, &DocumentList { documents, total, next }, Work::default())
+    })
+    .await
+}
+
+async fn delete_many(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let [prefix, all] = read_query(&request, ["prefix", "all"])?;
+    admit_and_run(&app, request, move |app: &App, input: &Input| {
+        let prefix = match (prefix.as_deref(), all.as_deref()) {
+            (Some(prefix), None) if !prefix.is_empty() => prefix,
+            (None, Some("true")) => "",
+            (_, None) => {
+                return refused("prefix", "pass a prefix of ids, which is not empty, or all=true for every document");
+            }
+            (Some(_), Some(_)) => {
+                return refused("all", "pass a prefix of ids, or all=true for every document, not both");
+            }
+            (None, Some(other)) => return refused("all", format!("all must be true, not {other:?}")),
+        };
+        let call = input.call(None);
+        let deleted = app.store.delete_all(prefix, &|| call.check())?;
+        Reply::json(input, &DeletedDocuments { deleted }, Work::default())
+    })
+    .await
+}
+
+/// The values of the parameters after a path, each at most once.
+fn read_query<const N: usize>(request: &Request, names: [&str; N]) -> Result<[Option<String>; N], Failure> {
+    let mut values = [const { None }; N];
+    for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
+        let Some(index) = names.iter().position(|known| *known == name) else {
+            let message = format!("there is no parameter {name:?}; the parameters are {}", names.join(", "));
+            return refused(name, message);
+        };
+        if values[index].replace(value.into_owned()).is_some() {
+            return refused(name, "pass it once");
+        }
+    }
+    Ok(values)
+}
+
+fn read_limit(limit: &str) -> Result<usize, Failure> {
+    let within = limit.parse().ok().filter(|limit| (1..=MOST_LISTED).contains(limit));
+    within.map_or_else(
+        || refused("limit", format!("limit must be a whole number from 1 to {MOST_LISTED}, not {limit:?}")),
+        Ok,
+    )
 }
 
 fn check_id(id: &str, field: &str) -> Result<(), Failure> {

@@ -10,13 +10,15 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::call::Check;
 use pullquote_core::runtime::sync::lock;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::disk_reserve::DiskReserve;
+use super::listing::{Ids, Page, Rows};
 use super::{Size, Stored, full_text_index, owners_file};
 use crate::http::failure::Failure;
 use crate::settings::Settings;
@@ -24,7 +26,19 @@ use crate::settings::Settings;
 /// Identifies files of this program; others are refused.
 const APPLICATION_ID: i32 = 0x7071_7431;
 
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
+
+/// A layout that opening a file brings up to date.
+const OLDER_VERSION: i32 = 2;
+
+/// What the older layout lacks. Its documents have neither.
+const NEW_COLUMNS: &str = "
+    ALTER TABLE documents ADD COLUMN format TEXT;
+    ALTER TABLE documents ADD COLUMN stored_at INTEGER;
+";
+
+/// Documents that are deleted together, while others wait.
+const DELETED_TOGETHER: usize = 256;
 
 /// How long to wait for a process that has the file. A server keeps it until it exits.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
@@ -36,12 +50,14 @@ const LAYOUT: &str = "
         title TEXT,
         text TEXT NOT NULL,
         text_hash TEXT NOT NULL,
-        bytes INTEGER NOT NULL
+        bytes INTEGER NOT NULL,
+        format TEXT,
+        stored_at INTEGER
     ) STRICT;
     CREATE INDEX documents_bytes ON documents (bytes);
 ";
 
-const SELECT: &str = "SELECT id, title, text, text_hash FROM documents";
+const SELECT: &str = "SELECT id, title, text, text_hash, format FROM documents";
 
 pub(crate) struct Store {
     open: Mutex<Open>,
@@ -192,10 +208,30 @@ impl Store {
     /// Deletes a document; returns whether there was one.
     pub(crate) fn delete(&self, id: &str) -> Result<bool> {
         let mut open = self.lock();
-        let Some(old) = open.delete(id).map_err(|error| broken(&error))? else { return Ok(false) };
-        open.size.documents -= 1;
-        open.size.bytes -= old;
+        let row = row_of(&open.connection, id).map_err(|error| broken(&error))?;
+        let Some((row, bytes)) = row else { return Ok(false) };
+        open.delete(&Rows { numbers: vec![row], bytes, last: id.to_owned() }).map_err(|error| broken(&error))?;
         Ok(true)
+    }
+
+    /// Some of the documents whose ids begin with a prefix, in the order of ids, after an id.
+    pub(crate) fn list(&self, prefix: &str, after: &str, most: usize) -> Result<Page> {
+        Ids::with_prefix(prefix).page(&self.lock().connection, after, most).map_err(|error| broken(&error))
+    }
+
+    /// Deletes all documents whose ids begin with a prefix, some at a time, so that others do not wait for all of them;
+    /// returns how many. Those that were deleted before an error stay deleted.
+    pub(crate) fn delete_all(&self, prefix: &str, check: &Check) -> Result<usize> {
+        let (ids, mut after, mut deleted) = (Ids::with_prefix(prefix), String::new(), 0);
+        loop {
+            check()?;
+            let mut open = self.lock();
+            let rows = ids.rows(&open.connection, &after, DELETED_TOGETHER).map_err(|error| broken(&error))?;
+            let Some(rows) = rows else { return Ok(deleted) };
+            open.delete(&rows).map_err(|error| broken(&error))?;
+            deleted += rows.numbers.len();
+            after = rows.last;
+        }
     }
 
     pub(crate) fn size(&self) -> Size {
@@ -231,12 +267,14 @@ impl Open {
         Ok(outcomes)
     }
 
-    /// Deletes a document; returns its bytes. Uses the reserve on a full disk.
-    fn delete(&mut self, id: &str) -> rusqlite::Result<Option<usize>> {
-        let Some((row, bytes)) = row_of(&self.connection, id)? else { return Ok(None) };
+    /// Deletes documents. Uses the reserve on a full disk.
+    fn delete(&mut self, rows: &Rows) -> rusqlite::Result<()> {
         let delete = |connection: &Connection| {
-            full_text_index::remove(connection, row)?;
-            connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row]).map(drop)
+            let mut delete = connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?;
+            rows.numbers.iter().try_for_each(|row| {
+                full_text_index::remove(connection, *row)?;
+                delete.execute([row]).map(drop)
+            })
         };
         let deleted = self.write(delete);
         match (deleted, &self.reserve) {
@@ -251,7 +289,9 @@ impl Open {
             }
             (deleted, _) => deleted?,
         }
-        Ok(Some(bytes))
+        self.size.documents -= rows.numbers.len();
+        self.size.bytes -= rows.bytes;
+        Ok(())
     }
 
     /// Writes everything or nothing; on a full disk once more, with the space of the log.
@@ -330,7 +370,7 @@ fn connect(path: &Path) -> Result<Connection, Refused> {
     if !is_empty(&connection)? && application != APPLICATION_ID {
         return Err(Refused("it is a database of another program".to_owned()));
     }
-    if !is_empty(&connection)? && version != VERSION {
+    if !is_empty(&connection)? && ![OLDER_VERSION, VERSION].contains(&version) {
         return Err(Refused(format!("its layout is number {version}, and this version knows number {VERSION}")));
     }
     Ok(connection)
@@ -350,13 +390,15 @@ fn open(path: &Path, limits: Size) -> Result<Open, Refused> {
     Ok(Open { reserve: Some(reserve), ..lay_out(connection, limits)? })
 }
 
-/// Lays out a new database.
+/// Lays out a new database, or one that has the older layout.
 fn lay_out(mut connection: Connection, limits: Size) -> rusqlite::Result<Open> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if is_empty(&transaction)? {
         let index = full_text_index::LAYOUT;
         let numbers = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};");
         transaction.execute_batch(&format!("{LAYOUT} {index} {numbers}"))?;
+    } else if transaction.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0))? == OLDER_VERSION {
+        transaction.execute_batch(&format!("{NEW_COLUMNS} PRAGMA user_version = {VERSION};"))?;
     }
     transaction.commit()?;
     let count = "SELECT count(*), coalesce(sum(bytes), 0) FROM documents";
@@ -372,15 +414,25 @@ fn replace(connection: &Connection, id: &str, document: &Stored) -> rusqlite::Re
         connection.prepare_cached("DELETE FROM documents WHERE rowid = ?")?.execute([row])?;
     }
     connection
-        .prepare_cached("INSERT INTO documents (id, title, text, text_hash, bytes) VALUES (?, ?, ?, ?, ?)")?
-        .execute(params![id, document.title, document.text, document.text_hash, document.bytes(id)])?;
+        .prepare_cached(
+            "INSERT INTO documents (id, title, text, text_hash, bytes, format, stored_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            id,
+            document.title,
+            document.text,
+            document.text_hash,
+            document.bytes(id),
+            document.format,
+            SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|time| i64::try_from(time.as_secs()).ok()),
+        ])?;
     full_text_index::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)?;
     Ok(old.is_none())
 }
 
 /// A row of [`SELECT`].
 fn stored(row: &rusqlite::Row) -> rusqlite::Result<(String, Stored)> {
-    let stored = Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)? };
+    let stored = Stored { title: row.get(1)?, text: row.get(2)?, text_hash: row.get(3)?, format: row.get(4)? };
     Ok((row.get(0)?, stored))
 }
 

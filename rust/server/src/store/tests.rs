@@ -66,6 +66,95 @@ fn memory_and_file_behave_alike() {
     assert_eq!(store(Some(&path), 2, 20).size(), Size { documents: 1, bytes: 12 });
 }
 
+/// Ids and whether there are more; all pages together after the first id if `most` is small.
+fn listed(kept: &Store, prefix: &str, after: &str, most: usize) -> (Vec<String>, usize, bool) {
+    let Page { documents, total, has_more } = kept.list(prefix, after, most).unwrap();
+    (documents.into_iter().map(|document| document.id).collect(), total, has_more)
+}
+
+#[test]
+fn documents_are_listed_and_deleted_by_prefix_in_the_order_of_ids() {
+    let path = path("prefixes");
+    let ids = ["b/1", "a", "b/2", "b", "b/10", "b0", "B/1", "b/é", "b/\u{10ffff}x", "b/\u{d7ff}1", "%_", "b/%"];
+    for kept in [store(None, 99, 9999), store(Some(&path), 99, 9999)] {
+        for id in ids {
+            kept.put(id, stored(id)).unwrap();
+        }
+        let mut sorted = ids.map(str::to_owned);
+        sorted.sort();
+        assert_eq!(listed(&kept, "", "", 99), (sorted.to_vec(), 12, false));
+        for prefix in ["b/", "b", "%", "b/\u{10ffff}", "b/\u{d7ff}", "c", "b/é", "\u{10ffff}"] {
+            let with_prefix: Vec<String> = sorted.iter().filter(|id| id.starts_with(prefix)).cloned().collect();
+            let (mut paged, mut after) = (Vec::new(), String::new());
+            loop {
+                let (page, total, has_more) = listed(&kept, prefix, &after, 2);
+                assert_eq!(total, with_prefix.len());
+                paged.extend(page);
+                if !has_more {
+                    break;
+                }
+                after.clone_from(paged.last().unwrap());
+            }
+            assert_eq!(paged, with_prefix, "{prefix:?}");
+        }
+        let first = kept.list("b/1", "", 1).unwrap().documents.remove(0);
+        assert_eq!((first.bytes, first.format.as_deref(), first.title), (6, Some("text"), None));
+        assert!(first.stored_at.is_some_and(|seconds| seconds > 1_700_000_000));
+        assert_eq!(kept.delete_all("b/", &pullquote_core::runtime::call::unstopped).unwrap(), 7);
+        assert_eq!(listed(&kept, "", "", 99).0, ["%_", "B/1", "a", "b", "b0"]);
+        assert_eq!(found(&kept, "10"), Vec::<String>::new());
+        assert_eq!(kept.size(), Size { documents: 5, bytes: 2 * 9 });
+        assert_eq!(kept.delete_all("b/", &pullquote_core::runtime::call::unstopped).unwrap(), 0);
+    }
+    let kept = store(Some(&path), 9999, 99999);
+    for number in 0..600 {
+        kept.put(&format!("many/{number}"), stored("x")).unwrap();
+    }
+    assert_eq!(kept.delete_all("", &pullquote_core::runtime::call::unstopped).unwrap(), 605);
+    assert_eq!(kept.size(), Size::default());
+}
+
+#[test]
+fn deletion_ends_with_its_call_and_page_ends_before_its_titles_are_too_long() {
+    let kept = store(None, 9999, 1 << 30);
+    for number in 0..600 {
+        kept.put(&format!("{number:03}"), Stored::new(Some("\u{1f35e}".repeat(5000)), String::new())).unwrap();
+    }
+    let Page { documents, total, has_more } = kept.list("", "", 1000).unwrap();
+    assert_eq!((documents.len(), total, has_more), (32, 600, true), "a title counts at 4,000 bytes");
+    let checks = std::sync::atomic::AtomicUsize::new(0);
+    let check = || match checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0 => Ok(()),
+        _ => Err(pullquote_core::error::Error::new(ErrorKind::DeadlineExceeded, "late")),
+    };
+    assert_eq!(kept.delete_all("", &check).unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(kept.size().documents, 600 - 256);
+}
+
+#[test]
+fn store_of_the_older_layout_is_brought_up_to_date() {
+    let path = path("older");
+    drop(store(Some(&path), 9, 9999));
+    let older = rusqlite::Connection::open(&path).unwrap();
+    older
+        .execute_batch(
+            "ALTER TABLE documents DROP COLUMN format; ALTER TABLE documents DROP COLUMN stored_at; PRAGMA user_version = 2;
+             INSERT INTO documents (id, text, text_hash, bytes) VALUES ('old', 'text', 'hash', 7);",
+        )
+        .unwrap();
+    drop(older);
+    for _ in 0..2 {
+        let kept = store(Some(&path), 9, 9999);
+        kept.put("new", stored("# Title")).unwrap();
+        let formats = kept.list("", "", 9).unwrap().documents.into_iter().map(|listed| (listed.id, listed.format));
+        assert_eq!(
+            formats.map(|(id, format)| (id, format.is_some())).collect::<Vec<_>>(),
+            [("new".to_owned(), true), ("old".to_owned(), false)]
+        );
+        assert_eq!(kept.get("old").unwrap().unwrap().text, "text");
+    }
+}
+
 #[test]
 fn documents_of_many_threads_share_transactions_and_keep_the_bounds() {
     let path = path("groups");

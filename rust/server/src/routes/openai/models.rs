@@ -30,7 +30,7 @@ pub(in crate::routes) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             .writes_json("The only model.", schemas.response::<Models>()),
         API.get("/models", models, "listModelsAtRoot", "List the model")
             .writes_json("The only model.", schemas.response::<Models>()),
-        Route { in_path: Some(name), ..API.get("/v1/models/{model}", model, "getModel", "Return the model") }
+        Route { parameters: vec![name], ..API.get("/v1/models/{model}", model, "getModel", "Return the model") }
             .writes_json("The model.", schemas.response::<ServedModel>())
             .fails(&[404, 422]),
     ]
