@@ -152,7 +152,7 @@ class _Bar:
     """Progress in bytes of the input, which are known from the start, with the number and rate of pages."""
 
     def __init__(self, total: int, before: int) -> None:
-        self._bar = ProgressBar(total, "byte", done=before)
+        self._bar = ProgressBar(total, "byte", done=before, writes_lines=True)
         self._began = time.monotonic()
         self.pages = 0
 
@@ -166,6 +166,7 @@ class _Bar:
         self._bar.clear()
 
     def __enter__(self) -> _Bar:
+        self._bar.update(0)
         return self
 
     def __exit__(self, *_: object) -> None:

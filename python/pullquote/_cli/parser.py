@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -95,6 +96,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(
             InvalidArgumentError.exit_code, f"{self.format_usage().splitlines()[0]}\n{self.prog}: error: {message}\n"
         )
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:
+            # argparse hides that a disk is full.
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         if args and args[0].startswith("-") and args[0] not in _flags(self):

@@ -104,7 +104,19 @@ def test_context_and_matches_in_a_pipe(page: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
-@pytest.mark.parametrize("arguments", [["highlight", "bread", __file__], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["highlight", "bread", __file__],
+        ["--version"],
+        [],
+        ["--help"],
+        *([command, "--help"] for command in ("highlight", "embed", "serve", "job", "mcp", "models", "completion")),
+        ["completion", "bash"],
+        ["models", "get", "all-MiniLM-L6-v2"],
+    ],
+    ids=" ".join,
+)
 def test_full_disk_is_exit_code_73(arguments: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "pullquote", *arguments]

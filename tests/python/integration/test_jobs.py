@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -15,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from pullquote import Highlighter, _cli, errors
+from pullquote._progress_bar import ProgressBar
 from pullquote.jobs._inputs import Columns, find_files
 from pullquote.jobs._job import Job
 from pullquote.jobs._records import job_status
@@ -222,6 +224,27 @@ def test_interrupted_job_says_that_it_continues(
     monkeypatch.setattr("pullquote._cli.job_run.run_files", interrupted)
     assert run(*arguments(folder, tmp_path)) == 130
     assert names_all(capsys.readouterr().err, "interrupted", "same command")
+
+
+def test_job_without_a_terminal_writes_a_line_at_once(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(*arguments(folder, tmp_path))
+    assert capsys.readouterr().err.startswith("pullquote: 0%")
+
+
+def test_progress_without_a_terminal_is_a_line_each_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("pullquote._progress_bar.time", SimpleNamespace(monotonic=lambda: now[0]))
+    bar = ProgressBar(200, "byte", writes_lines=True)
+    for now[0], count in ((0.0, 0), (30.0, 20), (61.0, 40), (119.0, 20), (122.0, 20)):
+        bar.update(count)
+    bar.clear()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["pullquote: 0%", "pullquote: 30%", "pullquote: 50%"]
+    assert "122 s left" in lines[-1]
 
 
 def test_output_of_another_job_is_refused(folder: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]) -> None:
