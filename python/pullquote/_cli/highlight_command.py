@@ -29,6 +29,8 @@ __all__ = ["add_options", "run"]
 
 # Characters in one call: enough to keep every device busy, few enough to show progress.
 GROUP_CHARACTERS = 1_000_000
+# Files with twins of a passage that are named.
+SHOWN_FILES = 5
 # As of grep.
 EXIT_NOTHING_ANSWERS = 1
 
@@ -79,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
                     document = reader.documents.get(names[page])
                     note = found.note_of(number)
                     answer = _FileAnswer(
-                        names[page], first + page, query, found.formats[page], highlights, note, document
+                        names[page], first + page, query, found.formats[page], highlights, note, document, names
                     )
                     _show(answer, options, style)
                 sys.stdout.flush()
@@ -194,12 +196,17 @@ class _FileAnswer:
     highlights: list[Highlight]
     note: str
     document: Document | None
+    # Of each page of the call, in which twins count theirs.
+    names: list[str]
 
 
 def _show(answer: _FileAnswer, options: argparse.Namespace, style: Style) -> None:
     if options.json:
         question = {} if answer.query is None else {"query": answer.query}
-        rows = [_row(highlight, options) | places(answer.document, highlight) for highlight in answer.highlights]
+        rows = [
+            _row(highlight, options) | _twins(highlight, answer.names) | places(answer.document, highlight)
+            for highlight in answer.highlights
+        ]
         row = {
             "id": answer.name,
             "page": answer.page,
@@ -226,7 +233,22 @@ def _show(answer: _FileAnswer, options: argparse.Namespace, style: Style) -> Non
         else:
             # The lines of a PDF are those of its paper.
             text = style.passage(highlight, joins_lines=number is not None, lists_words=options.explain)
-        print(text, end="\n\n")
+        print(text, end="\n\n" if not highlight.twins else "\n")
+        if highlight.twins:
+            print(style.dim(f"    {_left_out(highlight, answer.names)}"), end="\n\n")
+
+
+def _left_out(highlight: Highlight, names: list[str]) -> str:
+    """How many twins a passage has, and the files that they are in."""
+    count, files = len(highlight.twins), list(dict.fromkeys(names[twin.page] for twin in highlight.twins))
+    more = f" and {len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
+    return f"({count} like it left out: {', '.join(files[:SHOWN_FILES])}{more})"
+
+
+def _twins(highlight: Highlight, names: list[str]) -> dict[str, Any]:
+    """The twins for JSON, with the names of their files."""
+    twins = [{"id": names[twin.page], "start": twin.start, "end": twin.end} for twin in highlight.twins]
+    return {"twins": twins} if twins else {}
 
 
 def _marked(highlight: Highlight, mark: list[str]) -> str:
@@ -240,7 +262,7 @@ def _row(highlight: Highlight, options: argparse.Namespace) -> dict[str, Any]:
     if options.mark is not None:
         row["marked"] = _marked(highlight, options.mark)
     # Those of PDFs come from the document that was read here.
-    dropped = ["page", "id", "page_number", "rectangles", *([] if options.fuse else ["query"])]
+    dropped = ["page", "id", "page_number", "rectangles", "twins", *([] if options.fuse else ["query"])]
     dropped += [] if options.context else ["before", "after"]
     dropped += [] if highlight.header else ["header"]
     dropped += [] if options.explain else ["matches"]

@@ -188,7 +188,8 @@ class Highlighter(EngineHandle):
         - `min_score`: minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be
           empty. ``"auto"`` leaves out what hardly answers it, and keeps 95 % of the answers.
         - `dedupe`: drop near-duplicate passages: within each ``"page"``, across the whole ``"answer"``, or nowhere
-          (``"none"``); ``"auto"`` is ``"answer"`` when pages share a limit, else ``"page"``.
+          (``"none"``); ``"auto"`` is ``"answer"`` when pages share a limit, else ``"page"``. The passage that stays has them as
+          `twins`.
         - `order`: ``"score"`` returns the best highlights first, ``"position"`` the order of the page. Of equal scores, the
           earlier passage is first.
         - `context`: number of sentences to report before and after each highlight. They are in `before` and `after`.

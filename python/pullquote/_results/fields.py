@@ -16,6 +16,8 @@ __all__ = [
     "MatchDict",
     "Rectangle",
     "RectangleDict",
+    "Twin",
+    "TwinDict",
     "make_lists",
 ]
 
@@ -76,6 +78,23 @@ class RectangleDict(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """A passage that nearly repeats another one, and its place."""
+
+    page: int
+    start: int
+    end: int
+
+
+class TwinDict(TypedDict):
+    """The fields of a `Twin`."""
+
+    page: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class HighlightFields:
     """The fields of a `Highlight`, which documents them."""
 
@@ -97,6 +116,7 @@ class HighlightFields:
     source_end: int = 0
     page_number: int | None = None
     rectangles: tuple[Rectangle, ...] = ()
+    twins: tuple[Twin, ...] = ()
     id: Any = None
     start_byte: int | None = None
     end_byte: int | None = None
@@ -123,6 +143,7 @@ class HighlightDict(TypedDict):
     source_end: int
     page_number: int | None
     rectangles: list[RectangleDict]
+    twins: list[TwinDict]
     id: Any
     start_byte: int | None
     end_byte: int | None
@@ -150,6 +171,7 @@ LISTS: dict[str, type[Any]] = {
     "breadcrumbs": Breadcrumb,
     "matches": Match,
     "rectangles": Rectangle,
+    "twins": Twin,
 }
 
 

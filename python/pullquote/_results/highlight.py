@@ -37,6 +37,9 @@ class Highlight(HighlightFields):
 
     For a PDF that a `Client` sent with ``files=``, `page_number` is the page on which the passage begins, from 1. `rectangles`
     has one for each of its lines. Otherwise they are `None` and empty.
+
+    `twins` are the passages that the option `dedupe` left out because they nearly repeat this one, each with its `page`, `start`
+    and `end`. Passages after the last place of `top_k` or of a budget are not compared.
     """
 
     def marked(

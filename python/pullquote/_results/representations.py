@@ -23,7 +23,7 @@ MARK = "background:#ffe58a;color:#000;padding:.05em .1em"
 
 def as_text(best: list[Highlight], queries: Sequence[str], formats: Sequence[str], note: str) -> str:
     """A line that counts, and a line for each of the best passages."""
-    lines = [f"<Highlights: {_summary(len(best), queries, formats, note)}>"]
+    lines = [f"<Highlights: {_summary(best, queries, formats, note)}>"]
     for highlight in best[:SHOWN]:
         query = f"query {highlight.query}, " if len(queries) > 1 else ""
         start = f"  {highlight.score:.2f}  {query}{_place(highlight)}  "
@@ -40,7 +40,7 @@ def as_html(
     text_fragment: Callable[[Highlight], str],
 ) -> str:
     """The best passages in their pages, with scores, and links for pages whose id is a URL."""
-    parts = [f"<p>{html.escape(_summary(len(best), queries, formats, note))}</p>"]
+    parts = [f"<p>{html.escape(_summary(best, queries, formats, note))}</p>"]
     for highlight in best[:SHOWN]:
         before, after = _around(texts[highlight.page], highlight)
         place = html.escape(_place(highlight))
@@ -57,11 +57,14 @@ def as_html(
     return f"<div>{''.join(parts)}</div>"
 
 
-def _summary(passages: int, queries: Sequence[str], formats: Sequence[str], note: str) -> str:
-    pages, kinds = len(formats), ", ".join(sorted(set(formats)))
+def _summary(best: list[Highlight], queries: Sequence[str], formats: Sequence[str], note: str) -> str:
+    passages, pages, kinds = len(best), len(formats), ", ".join(sorted(set(formats)))
+    twins = sum(len(highlight.twins) for highlight in best)
     queries = f", {len(queries)} queries" if len(queries) > 1 else ""
+    repeats = f"; {twins} {_plural('twin', twins)} left out" if twins else ""
     note = note and f"; {note}"
-    return f"{passages} {_plural('passage', passages)} of {pages} {_plural('page', pages)} ({kinds}){queries}{note}"
+    counted = f"{passages} {_plural('passage', passages)} of {pages} {_plural('page', pages)}"
+    return f"{counted} ({kinds}){queries}{repeats}{note}"
 
 
 def _plural(noun: str, count: int) -> str:

@@ -120,6 +120,9 @@ impl ColumnBuilder<'_> {
             if !highlight.rectangles.iter().flatten().all(is_finite) {
                 return Err(bad(format!("a passage of page {index} has a rectangle with impossible sides")));
             }
+            if !highlight.twins.iter().flatten().all(|twin| twin.page < self.is_known.len() && twin.start <= twin.end) {
+                return Err(bad(format!("a passage of page {index} has an impossible twin")));
+            }
             let columns = [&mut *spans, &mut *contexts, &mut *headers, &mut *sources];
             for (column, (start, end)) in columns.into_iter().zip([span, context, header, source]) {
                 column.extend([count(start)?, count(end)?]);

@@ -5,6 +5,8 @@ mod limits;
 mod passages;
 
 pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, MinScore, Order};
+#[cfg(test)]
+pub(crate) use passages::Run;
 pub(crate) use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
 
 #[cfg(test)]

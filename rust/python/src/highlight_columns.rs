@@ -52,8 +52,9 @@ impl HighlightColumns {
         mut visit: impl FnMut(usize, &Highlight, Option<[usize; 2]>) -> PyResult<()>,
     ) -> PyResult<()> {
         let mut pages: BTreeMap<usize, PyBackedStr> = BTreeMap::new();
-        for row in rows {
-            let page = number(self.answers.pages[*row]);
+        let of_twins =
+            rows.iter().flat_map(|row| self.answers.twins_of(*row)).map(|twin| self.answers.twin_pages[twin]);
+        for page in rows.iter().map(|row| self.answers.pages[*row]).chain(of_twins).map(number) {
             if let std::collections::btree_map::Entry::Vacant(entry) = pages.entry(page) {
                 entry.insert(texts.get_item(page)?.extract()?);
             }

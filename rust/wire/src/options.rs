@@ -45,7 +45,7 @@ crate::settings! {
         #[schemars(schema_with = "min_score_schema", extend("x-docs" = "quality.md#scores"))]
         min_score: Option<MinScore> = None,
         /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is
-        /// `answer` when pages share a limit, else `page`.
+        /// `answer` when pages share a limit, else `page`. The passage that stays has them as `twins`.
         dedupe: DedupeOption = DedupeOption::Auto,
         /// `score` returns the best highlights first, `position` the order of the page.
         ///

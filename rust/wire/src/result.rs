@@ -131,6 +131,9 @@ pub struct Highlight<'page> {
     /// For a PDF: a rectangle for each of its lines, in points (1/72 inch) from the page's lower left corner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rectangles: Option<Vec<Rectangle>>,
+    /// Passages that `dedupe` left out because they nearly repeat this one; at most a hundred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twins: Option<Vec<Twin>>,
     /// With `return_vectors`: its vector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vector: Option<Vector<'page>>,
@@ -198,6 +201,17 @@ pub struct Rectangle {
     pub bottom: f32,
     pub right: f32,
     pub top: f32,
+}
+
+/// A passage that nearly repeats another one, and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct Twin {
+    /// Index of its page, which may be another one.
+    pub page: usize,
+    /// Start in that page, in the unit of `offsets`.
+    pub start: usize,
+    /// End in that page.
+    pub end: usize,
 }
 
 /// A vector: numbers, or base64 of their bytes.

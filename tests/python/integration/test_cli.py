@@ -125,6 +125,19 @@ def test_full_disk_is_exit_code_73(arguments: list[str]) -> None:
     assert done.stderr.decode() == "pullquote: standard output: No space left on device\n"
 
 
+def test_twins_are_named_with_their_files(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("My gift card never came. Bread is baked.", encoding="utf-8")
+    asked = ["highlight", "Did the gift card come?", tmp_path / "a.txt", tmp_path / "b.txt", "--dedupe", "answer"]
+    asked += ["--highlight-length", 1]
+    shown = run(*asked).stdout.decode()
+    assert f"(1 like it left out: {tmp_path / 'b.txt'})" in shown
+    rows = [json.loads(line) for line in run(*asked, "--json").stdout.decode().splitlines()]
+    kept = rows[0]["highlights"][0]
+    assert kept["twins"] == [{"id": str(tmp_path / "b.txt"), "start": 0, "end": 24}]
+    assert rows[1]["highlights"] == []
+
+
 def test_embedded_model_needs_no_download(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     done = run("models", "get", "all-MiniLM-L6-v2")

@@ -37,7 +37,10 @@ The moon is far away. It is white.
 Brötchen sind rund. The moon pulls the sea.
 """.format(rows="\n".join(f"| moon {number} | {number}84,400 km far | white |" for number in range(20)))
 HTML = "<h1>Caf&eacute; of the moon</h1><p>How far is it? The <b>moon</b> is far, 384,400 km.</p><p>Bread &amp; butter.</p>"
-PAGES = {"markdown": MARKDOWN, "html": HTML, "text": "Die Katze schläft. The moon is far. Bread is baked."}
+TWINS = "Die Katze 🐈 schläft. The moon is far away from here. {}The Moon is far away from here!".format(
+    "Bread is baked. " * 9
+)
+PAGES = {"markdown": MARKDOWN, "html": HTML, "text": TWINS}
 # Options of every form. Each field of a text has one with `context`, and the table is too long for one passage, so that some
 # begin below its header.
 OPTIONS: dict[str, Any] = {"format": "auto", "context": 1, "explain": True, "top_k": 6}

@@ -1,6 +1,8 @@
 """Selection of passages: budgets, `dedupe`, `context`, `explain`, `pairing`, `fuse`, `titles`, and the cache."""
 
 import math
+import pickle
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,6 +75,33 @@ def test_dedupe_drops_repeated_passages(highlighter: Highlighter) -> None:
     kept, dropped, over_pages = texts(dedupe="none"), texts(), texts(dedupe="answer")
     assert (len(kept), len(dropped), len(over_pages)) == (12, 9, 6)
     assert sum("FLOUR" in text.upper() for text in over_pages) == 1
+
+
+def test_dedupe_names_the_twins_of_what_stays(highlighter: Highlighter) -> None:
+    tickets = {
+        "a": "My gift card never came.",
+        "b": "Hello 🎁! My gift card never came.",
+        "page": "<p>Caf&eacute;.</p><p>My gift card <b>never</b> came!</p>",
+        "other": "The gift card that I bought is blank. Its box is torn.",
+    }
+    options: dict[str, Any] = {"highlight_length": 1, "format": "auto"}
+    query = "When did the gift card come?"
+    found = highlighter.highlights(query, tickets, max_total_highlights=3, **options)
+    first, *others = sorted(found.best(), key=lambda one: one.id == "other")
+    assert {one.id for one in others} == {"other"}
+    assert found.ids is not None
+    ids = [first.id, *(found.ids[twin.page] for twin in first.twins)]
+    assert sorted(ids) == ["a", "b", "page"]
+    texts = [found.texts[twin.page][twin.start : twin.end] for twin in first.twins]
+    assert {text[:-1] for text in texts} == {"My gift card never came"}
+    assert all(one.twins == () for one in others)
+    assert "2 twins left out" in repr(found)
+    assert first.to_dict()["twins"] == [asdict(twin) for twin in first.twins]
+    assert pickle.loads(pickle.dumps(found)).best() == found.best()  # noqa: S301 - our own
+    every = highlighter.highlights(query, tickets, dedupe="none", **options)
+    assert all(not one.twins for one in every.best())
+    repeated = highlighter.highlights("gift card", ["\n\n".join(["My gift card never came."] * 300)], **options)
+    assert [len(one.twins) for one in repeated.best()] == [100]
 
 
 def test_heading_and_table_header_stay_with_passage(highlighter: Highlighter) -> None:

@@ -233,6 +233,7 @@ def test_documented_answer_fields_are_returned(server: ServerProcess, document: 
         ("/highlights", {"query": ["bread"], "documents": [page], "fuse": True}),
         ("/highlights", {"query": ["bread"], "documents": [page], "max_chars": 1}),
         ("/highlights", {"query": "bun 44", "documents": [table], "top_k": 1}),
+        ("/highlights", {"query": "bread", "documents": ["Bread is baked.", "Bread is baked!"], "dedupe": "answer"}),
         ("/v1/embeddings", {"input": "a"}),
         ("/rerank", {"query": "a", "documents": ["b"], "return_documents": True}),
         ("/rerank", {"query": "a", "texts": ["b"], "return_text": True}),

@@ -36,6 +36,12 @@ pub struct Answers {
     pub breadcrumb_ends: Vec<i64>,
     /// For each breadcrumb, its start and end in characters of the page's text ([`crate::text::pieces::Units::breadcrumbs`]).
     pub breadcrumbs: Vec<i64>,
+    /// For each highlight, the end of its twins.
+    pub twin_ends: Vec<i64>,
+    /// For each twin, its page.
+    pub twin_pages: Vec<i64>,
+    /// For each twin, its start and end in characters of its page's text.
+    pub twins: Vec<i64>,
     /// As `spans`, in characters of the source.
     pub sources: Vec<i64>,
     /// For each page, the extracted text; `None` if the source is the text.
@@ -145,6 +151,13 @@ impl Answers {
             self.breadcrumbs.extend([column(breadcrumb.start), column(breadcrumb.end)]);
         }
         self.breadcrumb_ends.push(column(self.breadcrumbs.len() / 2));
+        for twin in &passage.twins {
+            let page = &pages[twin.page];
+            let span = page.text.chars(page.parsed.units.span(&twin.units));
+            self.twin_pages.push(column(twin.page));
+            self.twins.extend([column(span.start), column(span.end)]);
+        }
+        self.twin_ends.push(column(self.twin_pages.len()));
         let source = prepared.document.source_span(units.span(run));
         let source = prepared.source.as_ref().unwrap_or(&prepared.text).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);

@@ -74,6 +74,9 @@ fn passages_on(
             tokens.budgeted(prepared.parsed.units.span(run).of(prepared.text.text()))
         })?;
     }
+    for twin in chosen.iter_mut().flatten().flat_map(|passage| &mut passage.twins) {
+        twin.page = searched[twin.page].page();
+    }
     Ok(chosen)
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pullquote_wire::result::{Breadcrumb, Highlight, Match, OffsetUnit};
+use pullquote_wire::result::{Breadcrumb, Highlight, Match, OffsetUnit, Twin};
 
 use super::Answers;
 use crate::text::positions::Positions;
@@ -13,7 +13,7 @@ use crate::text::positions::Positions;
 #[derive(Debug)]
 pub struct Rows<'call> {
     answers: &'call Answers,
-    /// Of each page with rows: positions in its text, and in its source if that differs.
+    /// Of each page with rows or twins: positions in its text, and in its source if that differs.
     pages: BTreeMap<usize, (Positions<'call>, Option<Positions<'call>>)>,
 }
 
@@ -33,6 +33,10 @@ impl<'call> Rows<'call> {
             of_text.extend(answers.matches_of(row).flat_map(|found| pair(&answers.matches.spans, found)));
             of_text.extend(of_list(&answers.breadcrumb_ends, row).flat_map(|one| pair(&answers.breadcrumbs, one)));
             of_source.extend(pair(&answers.sources, row));
+            for twin in answers.twins_of(row) {
+                let (of_text, _) = wanted.entry(number(answers.twin_pages[twin])).or_default();
+                of_text.extend(pair(&answers.twins, twin));
+            }
         }
         let positions = |(page, (of_text, of_source)): (usize, (Vec<usize>, Vec<usize>))| {
             let source = source(page);
@@ -65,6 +69,12 @@ impl<'call> Rows<'call> {
             Breadcrumb { text: between(start, end), start: count(start), end: count(end) }
         };
         let breadcrumbs: Vec<Breadcrumb> = of_list(&answers.breadcrumb_ends, row).map(breadcrumb).collect();
+        let twin = |one: usize| {
+            let page = number(answers.twin_pages[one]);
+            let [start, end] = pair(&answers.twins, one).map(|place| self.pages[&page].0.count(place, unit));
+            Twin { page, start, end }
+        };
+        let twins: Vec<Twin> = answers.twins_of(row).map(twin).collect();
         let is_explained = !answers.matches.ends.is_empty();
         Highlight {
             text: between(start, end),
@@ -81,6 +91,7 @@ impl<'call> Rows<'call> {
             matches: is_explained.then(|| answers.matches_of(row).map(matched).collect()),
             source_start: of_source(source_start),
             source_end: of_source(source_end),
+            twins: (!twins.is_empty()).then_some(twins),
             ..Highlight::default()
         }
     }
@@ -95,6 +106,11 @@ impl Answers {
     /// The rows of an answer.
     pub fn rows_of(&self, answer: usize) -> Range<usize> {
         of_list(&self.ends, answer)
+    }
+
+    /// The twins of a row, as rows of their columns.
+    pub fn twins_of(&self, row: usize) -> Range<usize> {
+        of_list(&self.twin_ends, row)
     }
 
     /// The matches of a row, as rows of their columns.

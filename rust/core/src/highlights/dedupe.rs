@@ -5,7 +5,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use crate::ranking::terms::{Language, Term, terms};
 
@@ -14,20 +14,31 @@ const SHINGLE_WORDS: usize = 3;
 /// Share of its shingles that a duplicate has from earlier passages, in tenths.
 const MIN_SEEN_TENTHS: usize = 8;
 
-/// Hashes of the shingles of selected passages.
-#[derive(Debug, Default)]
-pub(super) struct SeenShingles(FxHashSet<u64>);
+/// Hashes of the shingles of selected passages, each with the first passage that has it.
+#[derive(Debug)]
+pub(super) struct SeenShingles<Passage>(FxHashMap<u64, Passage>);
 
-impl SeenShingles {
-    /// Whether a passage repeats earlier ones. If not, its shingles are added.
-    pub(super) fn is_duplicate(&mut self, text: &str, language: Language) -> bool {
+impl<Passage> Default for SeenShingles<Passage> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<Passage: Copy + Ord> SeenShingles<Passage> {
+    /// The earlier passage that has the most of a passage's shingles, if it repeats earlier ones. If not, its shingles
+    /// are added.
+    pub(super) fn repeated(&mut self, passage: Passage, text: &str, language: Language) -> Option<Passage> {
         let shingles = shingles(text, language);
-        let seen = shingles.iter().filter(|shingle| self.0.contains(shingle)).count();
-        let is_duplicate = 10 * seen >= MIN_SEEN_TENTHS * shingles.len();
-        if !is_duplicate {
-            self.0.extend(shingles);
+        let mut seen: Vec<Passage> = shingles.iter().filter_map(|shingle| self.0.get(shingle).copied()).collect();
+        if 10 * seen.len() < MIN_SEEN_TENTHS * shingles.len() {
+            for shingle in shingles {
+                self.0.entry(shingle).or_insert(passage);
+            }
+            return None;
         }
-        is_duplicate
+        seen.sort_unstable();
+        // Of equals the first.
+        seen.chunk_by(|a, b| a == b).rev().max_by_key(|same| same.len()).map(|same| same[0])
     }
 }
 
@@ -53,7 +64,11 @@ mod tests {
     #[test]
     fn near_duplicates_are_found_and_changed_facts_are_not() {
         let mut seen = SeenShingles::default();
-        let mut is_duplicate = |text: &str| seen.is_duplicate(text, Language::English);
+        let mut number = 0;
+        let mut is_duplicate = |text: &str| {
+            number += 1;
+            seen.repeated(number, text, Language::English).is_some()
+        };
         assert!(!is_duplicate("The museum opens at nine every morning, and closes at five."));
         assert!(is_duplicate("The Museum opens at nine every morning and closes at five"));
         assert!(is_duplicate("opens at nine every morning"), "a part of it");
@@ -65,5 +80,15 @@ mod tests {
         assert!(!is_duplicate("***"));
         assert!(!is_duplicate("我来到北京清华大学"));
         assert!(is_duplicate("我来到北京清华大学。"));
+    }
+
+    #[test]
+    fn repeated_is_the_passage_with_most_in_common() {
+        let mut seen = SeenShingles::default();
+        let mut repeated = |passage: usize, text: &str| seen.repeated(passage, text, Language::English);
+        assert_eq!(repeated(1, "The moon is very far away from here."), None);
+        assert_eq!(repeated(2, "Bread is baked from flour and from water and salt."), None);
+        assert_eq!(repeated(3, "Bread is baked from flour and from water and salt. The moon is very."), Some(2));
+        assert_eq!(repeated(4, "the moon is very far away"), Some(1));
     }
 }

@@ -33,6 +33,9 @@ const BYTES_PER_SEED: usize = 4096;
 /// Runs around a seed that are tried, the nearest first: all those of up to 250 units.
 const MAX_STEPS: usize = 1 << 15;
 
+/// Of a page that repeats one line, every line is a twin of the first.
+const MAX_TWINS: usize = 100;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seeds<'page> {
     /// Each window is a passage; no two overlap.
@@ -65,6 +68,27 @@ pub(crate) struct Passage {
     pub units: Range<usize>,
     pub seed: usize,
     pub logit: f32,
+    /// Passages that were left out because they nearly repeat this one.
+    pub twins: Vec<Run>,
+}
+
+/// Units of one of the pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub page: usize,
+    pub units: Range<usize>,
+}
+
+/// A page and the first unit of a passage there.
+type Place = (usize, usize);
+
+/// What becomes of a seed.
+enum Choice {
+    Selected,
+    /// It would be this run, which nearly repeats the passage at this place.
+    Repeats(Place, Range<usize>),
+    /// It overlaps a passage, or does not fit.
+    Dropped,
 }
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
@@ -86,7 +110,9 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Che
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| by_order(a.1, a.2, b.2)));
     let (mut remaining, mut count) = (bounds.answer, bounds.total);
     let mut seen = SeenShingles::default();
-    let mut selections: Vec<PageSelection> = pages.iter().map(|page| PageSelection::new(*page, bounds)).collect();
+    let mut selections: Vec<PageSelection> =
+        pages.iter().enumerate().map(|(number, page)| PageSelection::new(number, *page, bounds)).collect();
+    let mut repeats: Vec<(Place, Run)> = Vec::new();
     let mut checkpoints = Checkpoints::new(check);
     for (number, (_, page, seed)) in order.into_iter().enumerate() {
         checkpoints.reach(number * BYTES_PER_SEED)?;
@@ -94,10 +120,25 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Che
             break;
         }
         let seen = if bounds.dedupe == Dedupe::Answer { Some(&mut seen) } else { None };
-        let is_selected = selections[page].select(seed, bounds, &mut remaining, seen);
-        count -= usize::from(is_selected && bounds.max_passages().is_some());
+        match selections[page].select(seed, bounds, &mut remaining, seen) {
+            Choice::Selected => count -= usize::from(bounds.max_passages().is_some()),
+            Choice::Repeats(place, units) => repeats.push((place, Run { page, units })),
+            Choice::Dropped => {}
+        }
     }
-    Ok(selections.into_iter().map(|selection| selection.passages(bounds.order)).collect())
+    // Neighbours of a repeat may have taken it in later.
+    repeats.retain(|(_, run)| !selections[run.page].overlaps(&run.units));
+    let mut chosen: Vec<Vec<Passage>> =
+        selections.into_iter().map(|selection| selection.passages(bounds.order)).collect();
+    for ((page, unit), run) in repeats {
+        let Some(passage) = chosen[page].iter_mut().find(|passage| passage.units.contains(&unit)) else { continue };
+        let is_known =
+            |twin: &Run| twin.page == run.page && twin.units.start < run.units.end && run.units.start < twin.units.end;
+        if passage.twins.len() < MAX_TWINS && !passage.twins.iter().any(is_known) {
+            passage.twins.push(run);
+        }
+    }
+    Ok(chosen)
 }
 
 /// A run while it grows to one side.
@@ -140,20 +181,22 @@ pub(crate) fn enforce_token_limits(
 
 /// The passages selected on a page so far.
 struct PageSelection<'page> {
+    /// The page's place among all.
+    number: usize,
     ranked: RankedPage<'page>,
     /// The group of each unit; empty for [`Seeds::Windows`].
     group_of: Vec<u32>,
     /// By a run's first unit: its end and its best seed.
     runs: BTreeMap<usize, (usize, usize)>,
     remaining: Budget,
-    seen: SeenShingles,
+    seen: SeenShingles<Place>,
     /// Bytes of further passages that may be compared with the selected ones. On a page that repeats itself, every seed
     /// may have a long passage that is a duplicate.
     comparable: usize,
 }
 
 impl<'page> PageSelection<'page> {
-    fn new(ranked: RankedPage<'page>, bounds: &Bounds) -> Self {
+    fn new(number: usize, ranked: RankedPage<'page>, bounds: &Bounds) -> Self {
         let mut group_of = Vec::new();
         if matches!(ranked.seeds, Seeds::Units(_)) {
             for (number, group) in (0_u32..).zip(&ranked.units.groups) {
@@ -162,6 +205,7 @@ impl<'page> PageSelection<'page> {
         }
         let comparable = MIN_COMPARED + COMPARED_PER_PAGE.saturating_mul(ranked.page.text().len());
         Self {
+            number,
             ranked,
             group_of,
             runs: BTreeMap::new(),
@@ -171,16 +215,16 @@ impl<'page> PageSelection<'page> {
         }
     }
 
-    /// Selects a seed's passage if it overlaps no other, fits, and repeats none. Returns whether it does.
+    /// Selects a seed's passage if it overlaps no other, fits, and repeats none.
     fn select(
         &mut self,
         seed: usize,
         bounds: &Bounds,
         shared: &mut Budget,
-        shingles: Option<&mut SeenShingles>,
-    ) -> bool {
+        shingles: Option<&mut SeenShingles<Place>>,
+    ) -> Choice {
         if self.runs.len() >= bounds.top_k || self.remaining.chars == 0 {
-            return false;
+            return Choice::Dropped;
         }
         let remaining =
             Budget { chars: self.remaining.chars.min(shared.chars), tokens: self.remaining.tokens.min(shared.tokens) };
@@ -192,20 +236,21 @@ impl<'page> PageSelection<'page> {
             Seeds::Units(max_units) => self.expand(seed, max_units, remaining, max_group),
         };
         if self.overlaps(&run) {
-            return false;
+            return Choice::Dropped;
         }
         let nothing = Budget { chars: 0, tokens: 0 };
         let (joined, spent) = if joins { self.with_neighbours(&run) } else { (run.clone(), nothing) };
         let added = self.length(&joined).minus(spent);
         if !remaining.fits(added) {
-            return false;
+            return Choice::Dropped;
         }
         if bounds.dedupe != Dedupe::None {
             let text = self.ranked.units.span(&run).of(self.ranked.page.text());
-            let Some(comparable) = self.comparable.checked_sub(text.len()) else { return false };
+            let Some(comparable) = self.comparable.checked_sub(text.len()) else { return Choice::Dropped };
             self.comparable = comparable;
-            if shingles.unwrap_or(&mut self.seen).is_duplicate(text, self.ranked.language) {
-                return false;
+            let place = (self.number, run.start);
+            if let Some(other) = shingles.unwrap_or(&mut self.seen).repeated(place, text, self.ranked.language) {
+                return Choice::Repeats(other, run);
             }
         }
         self.remaining.spend(added);
@@ -217,7 +262,7 @@ impl<'page> PageSelection<'page> {
             self.runs.remove(&start);
         }
         self.runs.insert(joined.start, (joined.end, best));
-        true
+        Choice::Selected
     }
 
     fn is_better(&self, seed: usize, other: usize) -> bool {
@@ -314,6 +359,7 @@ impl<'page> PageSelection<'page> {
             units: start..end,
             seed,
             logit: self.ranked.scores.logits[seed],
+            twins: Vec::new(),
         };
         let mut passages: Vec<Passage> = self.runs.into_iter().map(passage).collect();
         if order == Order::Score {

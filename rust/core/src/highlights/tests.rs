@@ -151,6 +151,28 @@ fn dedupe_page_drops_repeated_passages() {
     assert_eq!(choose(Dedupe::Page), [(0, 1), (1, 2)]);
 }
 
+#[test]
+fn dedupe_answer_notes_the_twins_of_passages_that_stay() {
+    let (text, units) = sentences(3);
+    let page = PageText::new(&text);
+    let (poor, good) = (scores(&[1.0, 0.5, 0.2]), scores(&[3.0, 2.0, 0.9]));
+    let pages = [&poor, &good].map(|scores| ranked(&page, &units, Seeds::Units(1), scores));
+    let twins = |limits: Options| -> Vec<Vec<Vec<Run>>> {
+        let bounds = Bounds::new(&limits, Order::Score, Dedupe::Answer).unwrap();
+        let twins = |passages: Vec<Passage>| passages.into_iter().map(|passage| passage.twins).collect();
+        choose_passages(&pages, &bounds, &unstopped).unwrap().into_iter().map(twins).collect()
+    };
+    let run = |unit: usize| Run { page: 0, units: unit..unit + 1 };
+    // With `top_k`, each sentence of the second page has its twin on the first; the third comes after the last place.
+    let few = Options { top_k: Some(2), max_total_chars: Some(20), ..Options::default() };
+    assert_eq!(twins(few), [vec![], vec![vec![], vec![]]]);
+    let all = Options { top_k: Some(3), ..Options::default() };
+    assert_eq!(twins(all), [vec![], vec![vec![run(0)], vec![run(1)], vec![run(2)]]]);
+    // Neighbours that join have the twins of both.
+    let joined = Options { max_total_chars: Some(1000), ..Options::default() };
+    assert_eq!(twins(joined), [vec![], vec![vec![run(0), run(1), run(2)]]]);
+}
+
 proptest! {
     #[test]
     fn passages_do_not_overlap_and_stay_within_their_limits(

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 use pullquote_core::error::Result;
-use pullquote_wire::result::{Breadcrumb, Highlight, Match, Rectangle};
+use pullquote_wire::result::{Breadcrumb, Highlight, Match, Rectangle, Twin};
 
 use super::internal;
 
@@ -35,6 +35,8 @@ const RECTANGLE: &[(&str, DataType)] = &[
     ("top", DataType::Float32),
 ];
 
+const TWIN: &[(&str, DataType)] = &[("page", DataType::Int64), ("start", DataType::Int64), ("end", DataType::Int64)];
+
 /// The fields of a highlight.
 fn row<'row>(highlight: &'row Highlight, bytes: Option<[usize; 2]>) -> Vec<(&'static str, Value<'row>)> {
     use Value::{Number, OptionalNumber, Real, Structs, Text};
@@ -45,6 +47,7 @@ fn row<'row>(highlight: &'row Highlight, bytes: Option<[usize; 2]>) -> Vec<(&'st
     let line = |Rectangle { page, left, bottom, right, top }: &Rectangle| {
         vec![Number(*page), Real(*left), Real(*bottom), Real(*right), Real(*top)]
     };
+    let twin = |Twin { page, start, end }: &Twin| vec![Number(*page), Number(*start), Number(*end)];
     vec![
         ("text", Text(&highlight.text)),
         ("start", Number(highlight.start)),
@@ -64,6 +67,7 @@ fn row<'row>(highlight: &'row Highlight, bytes: Option<[usize; 2]>) -> Vec<(&'st
         ("source_end", Number(highlight.source_end.unwrap_or(highlight.end))),
         ("page_number", OptionalNumber(highlight.page_number)),
         ("rectangles", Structs(RECTANGLE, highlight.rectangles.iter().flatten().map(line).collect())),
+        ("twins", Structs(TWIN, highlight.twins.iter().flatten().map(twin).collect())),
     ]
 }
 

@@ -111,7 +111,9 @@ impl GroupWriter<'_, '_> {
         self.write_unreadable()?;
         let rows = answers.rows_of(answer);
         for row in rows.clone() {
-            let (highlight, positions) = (found.highlight(row, OffsetUnit::Codepoint), found.positions(row));
+            let (mut highlight, positions) = (found.highlight(row, OffsetUnit::Codepoint), found.positions(row));
+            // A row of the table is a call with one page.
+            highlight.twins.iter_mut().flatten().for_each(|twin| twin.page = 0);
             let bytes = [highlight.start, highlight.end].map(|place| positions.count(place, OffsetUnit::Byte));
             self.columns.passages.push(&highlight, Some(bytes));
         }
