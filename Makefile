@@ -134,6 +134,7 @@ bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks, and write 
 	$(BIN)/python bench/sequences.py
 	$(BIN)/python bench/limits.py
 	$(BIN)/python bench/growth.py
+	$(BIN)/python bench/growth.py --routes
 	$(BIN)/python bench/processes.py
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/gpu_scaling.py

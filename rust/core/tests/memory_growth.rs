@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::shapes::SHAPES;
+use common::shapes::shapes;
 use common::{FakeEncoder, Poison, highlights, model, question, word_piece};
 use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Engine, Pairing, Question, Request};
@@ -40,7 +40,7 @@ fn memory_of_a_call_grows_linearly_with_its_page() {
     };
     // Tables that are made once.
     peak(&engine, &question(), "The cat is in the moon.".to_owned(), Format::Text);
-    for (shape, made) in SHAPES {
+    for (shape, made) in shapes() {
         for format in [Format::Text, Format::Markdown, Format::Html] {
             let peak = |size: usize| peak(&engine, &all, made.text(size), format);
             let (short, long) = (peak(SIZE), peak(4 * SIZE));
