@@ -37,7 +37,7 @@ from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
 from pullquote._text_files import unreadable
 from pullquote._warnings import warn
-from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
 __all__ = [
     "Client",
@@ -57,6 +57,8 @@ File = str | os.PathLike[str] | bytes | BinaryIO
 Files = Iterable[File] | Mapping[str, File]
 
 EmbeddingDtype = Literal["float32", "float16", "bfloat16", "int8", "binary"]
+
+LONGEST_WARNING = 1000
 
 # NumPy's dtype of each. NumPy has no bfloat16, so its bytes are uint16.
 NUMPY_DTYPES = {"float32": "<f4", "float16": "<f2", "bfloat16": "<u2", "int8": "i1", "binary": "u1"}
@@ -142,6 +144,11 @@ class HighlightsCall:
         result = Highlights(
             self.request, columns, ["" if there else text for there, text in zip(is_stored, texts, strict=True)]
         )
+        if result.errors:
+            message = (
+                f"{len(result.errors)} of {len(texts)} pages could not be read: {'; '.join(result.errors.values())}"
+            )
+            warn(message[:LONGEST_WARNING], UsageWarning)
         if result.vectors is not None and result.query_vectors is not None:
             dtype = NUMPY_DTYPES[self.request.options["embedding_dtype"]]
             result.vectors, result.query_vectors = result.vectors.view(dtype), result.query_vectors.view(dtype)
@@ -318,7 +325,8 @@ class Client(BaseClient):
 
         All pages go in one request, because they share budgets, and the scale of their relevance. Four features need a server:
 
-        - A page may be a `StoredDocument`; `NotFoundError` if the server has none of that id. Its text in `Highlights.texts` is
+        - A page may be a `StoredDocument`. If the server has none of that id, ``Highlights.errors`` says so, with a `UsageWarning`;
+          `NotFoundError` if it has none of the pages. Its text in `Highlights.texts` is
           ``""``, unless `return_texts` is true.
         - `files` in place of `texts`: paths, bytes or open files, or a mapping from names to these, which the server reads.
           Their names are the ids without `ids`. A highlight of a PDF has its `page_number` and `rectangles`. `password` opens

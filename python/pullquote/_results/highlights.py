@@ -60,7 +60,8 @@ class Highlights(Sequence[list[Highlight]]):
     call.
 
     `vectors` and `query_vectors` are those of passages and queries, with ``return_vectors=True`` of a `Client`; otherwise `None`.
-    Texts of `StoredDocument` pages and of files are ``""``.
+    Texts of `StoredDocument` pages and of files are ``""``. `errors` says for each page that a server could not read why, by the
+    page's position; such a page has no passages.
     """
 
     __slots__ = (
@@ -70,6 +71,7 @@ class Highlights(Sequence[list[Highlight]]):
         "bm25_scores",
         "contexts",
         "cosines",
+        "errors",
         "formats",
         "headers",
         "ids",
@@ -100,6 +102,7 @@ class Highlights(Sequence[list[Highlight]]):
     windows_scored: NDArray[np.int64]
     texts: list[str]
     formats: list[str]
+    errors: dict[int, str]
     work: _native.Work
     vectors: NDArray[Any] | None
     query_vectors: NDArray[Any] | None

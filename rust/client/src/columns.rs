@@ -3,6 +3,7 @@
 //! Every count, every offset and every text is checked against the request. The text of a stored page stays with the
 //! server, so only the lengths of its passages' texts can be.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pullquote_core::engine::{Answers, Pairing, Work};
@@ -29,12 +30,15 @@ pub struct Columns {
     pub answers: Answers,
     /// The highlight of each row.
     pub rows: Vec<Highlight<'static>>,
+    /// Why pages could not be read.
+    pub errors: BTreeMap<usize, String>,
 }
 
 struct ColumnBuilder<'call> {
     expected: &'call ExpectedAnswer<'call>,
     answers: Answers,
     rows: Vec<Highlight<'static>>,
+    errors: BTreeMap<usize, String>,
     /// For each page, whether its format and text are known.
     is_known: Vec<bool>,
 }
@@ -76,7 +80,8 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
         },
         ..Answers::default()
     };
-    let mut columns = ColumnBuilder { expected, answers, rows: Vec::new(), is_known: vec![false; pages] };
+    let mut columns =
+        ColumnBuilder { expected, answers, rows: Vec::new(), errors: BTreeMap::new(), is_known: vec![false; pages] };
     for (place, page) in body.results.into_iter().enumerate() {
         let (query, index) = match expected.pairing {
             Pairing::All => (place / pages, place % pages),
@@ -88,16 +93,19 @@ pub fn read_answers(body: &[u8], expected: &ExpectedAnswer) -> Result<Columns> {
         }
         columns.add(page, query)?;
     }
-    let ColumnBuilder { mut answers, rows, .. } = columns;
+    let ColumnBuilder { mut answers, rows, errors, .. } = columns;
     answers.scores = rows.iter().map(|row| row.score).collect();
     answers.cosines = rows.iter().map(|row| row.cosine).collect();
     answers.bm25_scores = rows.iter().map(|row| row.bm25).collect();
-    Ok(Columns { answers, rows })
+    Ok(Columns { answers, rows, errors })
 }
 
 impl ColumnBuilder<'_> {
     fn add(&mut self, mut page: PageHighlights<'static>, query: usize) -> Result<()> {
         let index = page.index;
+        if let Some(error) = page.error.take() {
+            self.errors.insert(index, error.message.into());
+        }
         let highlights = std::mem::take(&mut page.highlights);
         self.describe(page)?;
         let Answers { ends, texts, formats, spans, contexts, headers, sources, pages, queries, .. } = &mut self.answers;
@@ -253,7 +261,7 @@ mod tests {
     #[test]
     fn an_answer_becomes_columns() {
         let around = [("before", json!("xé")), ("header", json!("é")), ("header_start", json!(1))];
-        let Columns { answers, rows } = read_answers(&answer(&around), &expected(Some(PAGE))).unwrap();
+        let Columns { answers, rows, .. } = read_answers(&answer(&around), &expected(Some(PAGE))).unwrap();
         let matches = vec![Match { word: "abc".into(), start: 2, end: 5 }];
         assert_eq!((rows.len(), &rows[0].text, rows[0].source_start), (1, &"abc".into(), Some(2)));
         assert_eq!(rows[0].matches, Some(matches));
@@ -292,7 +300,7 @@ mod tests {
     #[test]
     fn a_passage_of_a_stored_page_brings_its_own_text() {
         let around = [("before", json!("xy")), ("after", json!("é")), ("header", json!("h"))];
-        let Columns { answers, rows } = read_answers(&answer(&around), &expected(None)).unwrap();
+        let Columns { answers, rows, .. } = read_answers(&answer(&around), &expected(None)).unwrap();
         assert_eq!((answers.spans, answers.contexts, answers.texts), (vec![2, 5], vec![0, 6], vec![None]));
         assert_eq!(
             (&rows[0].text, &rows[0].before, &rows[0].header),
@@ -359,7 +367,7 @@ mod tests {
         fn random_bodies_are_answers_or_errors(mut body in Just(answer(&[])), at in 0..300usize, byte: u8) {
             let place = at % body.len();
             body[place] = byte;
-            if let Ok(Columns { answers, rows }) = read_answers(&body, &expected(None)) {
+            if let Ok(Columns { answers, rows, .. }) = read_answers(&body, &expected(None)) {
                 prop_assert_eq!(rows.len(), answers.scores.len());
             }
             if let Ok(Columns { answers, .. }) = read_answers(&body, &expected(Some(PAGE))) {

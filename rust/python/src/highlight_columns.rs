@@ -29,19 +29,21 @@ pub(crate) struct HighlightColumns {
     page_texts: Py<PyList>,
     /// From a server, a highlight for each row; else empty.
     highlights: Vec<Highlight<'static>>,
+    /// Why pages could not be read; only a server's.
+    errors: BTreeMap<usize, String>,
     /// From a server, bytes: a row for each highlight, and a row for each query.
     pub(crate) vectors: Option<[Py<PyArray2<u8>>; 2]>,
 }
 
 impl HighlightColumns {
     pub(crate) fn of_answers(py: Python<'_>, answers: Answers) -> PyResult<Self> {
-        Self::of_columns(py, Columns { answers, rows: Vec::new() })
+        Self::of_columns(py, Columns { answers, rows: Vec::new(), errors: BTreeMap::new() })
     }
 
     pub(crate) fn of_columns(py: Python<'_>, columns: Columns) -> PyResult<Self> {
-        let Columns { mut answers, rows: highlights } = columns;
+        let Columns { mut answers, rows: highlights, errors } = columns;
         let page_texts = PyList::new(py, std::mem::take(&mut answers.texts))?.unbind();
-        Ok(Self { answers, page_texts, highlights, vectors: None })
+        Ok(Self { answers, page_texts, highlights, errors, vectors: None })
     }
 
     /// Visits rows: the row, its highlight, and where that starts and ends in bytes of its page, if that is at hand.
@@ -93,7 +95,7 @@ impl HighlightColumns {
         let (contexts, headers, sources) = (spans.clone(), spans.clone(), spans.clone());
         let scores = highlights.iter().map(|highlight| highlight.score).collect();
         let answers = Answers { pages, spans, contexts, headers, sources, scores, ..Answers::default() };
-        Self::of_columns(py, Columns { answers, rows: highlights })
+        Self::of_columns(py, Columns { answers, rows: highlights, errors: BTreeMap::new() })
     }
 
     /// The attributes of `Highlights`. Their arrays are copies, because callers may change them; `texts` has `None` where the
@@ -126,6 +128,7 @@ impl HighlightColumns {
         }
         columns.set_item("texts", &self.page_texts)?;
         columns.set_item("formats", answers.formats.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        columns.set_item("errors", self.errors.clone())?;
         columns.set_item("work", Work::from(answers.work))?;
         let [vectors, query_vectors] = match &self.vectors {
             Some(vectors) => vectors.each_ref().map(Some),

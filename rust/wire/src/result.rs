@@ -55,6 +55,9 @@ pub struct PageHighlights<'page, Listed = Vec<Highlight<'page>>> {
     /// Index of the query, for a list of queries with an answer each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<usize>,
+    /// Why the page could not be read: no document is stored under its id. The other fields are those of an empty page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<PageError<'page>>,
     /// SHA-256 of the document's UTF-8.
     #[schemars(regex(pattern = HASH_PATTERN))]
     pub text_hash: Cow<'page, str>,
@@ -77,6 +80,14 @@ pub struct PageHighlights<'page, Listed = Vec<Highlight<'page>>> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<PageBlock<'page>>>,
     pub highlights: Listed,
+}
+
+/// Why a page could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct PageError<'page> {
+    /// For programs to compare: `not_found`.
+    pub kind: Cow<'page, str>,
+    pub message: Cow<'page, str>,
 }
 
 /// A passage of a page, word for word.

@@ -1,6 +1,7 @@
 """Features that only clients have: vector types, stored documents, vectors of passages."""
 
 import asyncio
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from pullquote import AsyncClient, Client, Highlighter, Highlights, errors
 from pullquote.client import EmbeddingDtype, StoredDocument
 from support.client_comparison import HTML, TEXTS, assert_same
 from support.fake_http_server import Answer, fake_server
-from support.messages import raises
+from support.messages import names_all, raises
 from support.server_process import ServerProcess
 
 DTYPES: list[EmbeddingDtype] = ["float32", "float16", "bfloat16", "int8", "binary"]
@@ -170,9 +171,17 @@ def test_stored_html_document_is_parsed_by_server(call: Call, highlighter: Highl
     assert both.texts[1] == theirs.texts[0]
 
 
-def test_missing_stored_document_is_not_found(call: Call, stored: list[StoredDocument]) -> None:
+def test_missing_stored_document_is_an_error_of_its_page(call: Call, stored: list[StoredDocument]) -> None:
+    expected = call("highlights", QUERY, stored)
+    with pytest.warns(errors.UsageWarning, match="nowhere"):
+        found = call("highlights", QUERY, [StoredDocument("nowhere"), *stored])
+    assert (list(found.errors), found[0], found.ids) == ([0], [], ["nowhere", *(one.id for one in stored)])
+    assert names_all(found.errors[0], "nowhere")
+    assert [[one.text for one in page] for page in found[1:]] == [[one.text for one in page] for page in expected]
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301
+    assert (expected.errors, again.errors) == ({}, found.errors)
     with raises(errors.NotFoundError, "nowhere"):
-        call("highlights", QUERY, [*stored, StoredDocument("nowhere")])
+        call("highlights", QUERY, [StoredDocument("nowhere")])
     with raises(errors.InvalidTypeError, "texts[0]"):
         call("highlights", QUERY, [StoredDocument(cast(Any, 3))])
     with raises(errors.InvalidTypeError, "texts[0]"):

@@ -116,9 +116,22 @@ def test_highlights_of_stored_document_ids(server: ServerProcess) -> None:
         found = server.client.post("/highlights", json=asked).json()["results"]
         assert [(page["id"], page["text_hash"]) for page in found] == [(p["id"], p["text_hash"]) for p in expected]
         assert found[0]["highlights"][0]["text"] == expected[0]["highlights"][0]["text"]
-    missing = server.client.post("/highlights", json={"query": "bread", "documents": {"ids": ["one", "three"]}})
-    assert missing.status_code == 404
-    assert names_all(missing.json()["error"]["message"], "three")
+    some = {"query": "bread", "documents": {"ids": ["three", "one"]}}
+    for query in ("bread", ["bread", "cats"]):
+        missing, *others = server.client.post("/highlights", json=some | {"query": query, "pairing": "all"}).json()[
+            "results"
+        ]
+        assert (missing["error"]["kind"], missing["id"], missing["highlights"]) == ("not_found", "three", [])
+        assert (missing["windows"], missing["answered"], missing["index"]) == (0, False, 0)
+        assert names_all(missing["error"]["message"], "three")
+        assert (others[0]["highlights"][0]["text"], "error" in others[0]) == (
+            expected[0]["highlights"][0]["text"],
+            False,
+        )
+    ranks = server.client.post("/rerank", json=some)
+    for answer in (ranks, server.client.post("/highlights", json={"query": "bread", "documents": {"ids": ["three"]}})):
+        assert answer.status_code == 404
+        assert names_all(answer.text, "three", "documents[0]")
     nothing = server.client.post("/highlights", json={"query": "bread", "documents": [{"title": "x"}]})
     assert (nothing.status_code, nothing.json()["error"]["field"]) == (422, "documents[0]")
 

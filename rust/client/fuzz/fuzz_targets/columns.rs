@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let pairing = if has(0) { Pairing::All } else { Pairing::Fused };
     let sources = vec![Some("0123456789"), if has(1) { None } else { Some("0123456789 123456789") }];
     let expected = ExpectedAnswer { pairing, queries: 2, returns_texts: has(3), sources };
-    let Ok(Columns { answers, rows: highlights }) = read_answers(body, &expected) else { return };
+    let Ok(Columns { answers, rows: highlights, .. }) = read_answers(body, &expected) else { return };
     let rows = answers.scores.len();
     assert!(answers.spans.len() == 2 * rows && answers.contexts.len() == 2 * rows && answers.headers.len() == 2 * rows && answers.sources.len() == 2 * rows);
     assert!(answers.cosines.len() == rows && answers.bm25_scores.len() == rows && answers.queries.len() == rows);

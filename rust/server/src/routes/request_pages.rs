@@ -23,6 +23,8 @@ pub(crate) struct RequestPage {
     pub(crate) title: Option<String>,
     pub(crate) text: RequestText,
     pub(crate) text_hash: String,
+    /// Why it is empty: nothing is stored under its id.
+    pub(crate) missing: Option<Failure>,
 }
 
 /// A text of a request.
@@ -33,7 +35,7 @@ enum TextOwner {
     Upload(Arc<ParsedUpload>),
 }
 
-/// The pages, after checks of their number, their lengths, and that stored ones exist.
+/// The pages, after checks of their number and their lengths. One that is not stored is `missing`; all of them are a failure.
 pub(crate) fn read_pages(documents: Documents, app: &App, input: &Input) -> Result<Vec<RequestPage>, Failure> {
     let Settings { max_documents, max_document_bytes, .. } = app.settings;
     read_pages_within(documents, max_documents, max_document_bytes, Some((&app.store, input)))
@@ -52,34 +54,48 @@ pub(crate) fn read_pages_within(
         Documents::Stored(StoredIds { ids }) => ids.into_iter().map(stored).collect(),
     };
     check_count(listed.len(), FIELD, max_documents)?;
-    let pages = listed.into_iter().map(|document| read_page(document, store)).collect::<Result<Vec<_>, Failure>>()?;
+    let pages = listed
+        .into_iter()
+        .enumerate()
+        .map(|(index, document)| read_page(index, document, store))
+        .collect::<Result<Vec<_>, Failure>>()?;
     check_lengths(pages.iter().map(|page| page.text.as_ref()), FIELD, max_document_bytes)?;
-    Ok(pages)
+    match pages.iter().map(|page| page.missing.as_ref()).collect::<Option<Vec<_>>>().as_deref() {
+        Some([first, ..]) => Err((*first).clone()),
+        _ => Ok(pages),
+    }
 }
 
-fn read_page(document: Document, store: Option<(&Store, &Input)>) -> Result<RequestPage, Failure> {
+fn read_page(index: usize, document: Document, store: Option<(&Store, &Input)>) -> Result<RequestPage, Failure> {
     let DocumentFields { id, title, text } = match document {
         Document::Text(text) => DocumentFields { text: Some(text), ..DocumentFields::default() },
         Document::Fields(fields) => fields,
     };
     let [id, title, text] = [id, title, text].map(|field| field.map(Cow::into_owned));
+    let mut missing = None;
     let (text_hash, stored_title, text) = match (text, &id, store) {
         (Some(text), ..) => (text_hash(&text), None, text),
         (None, Some(id), Some((store, input))) => {
-            let stored = store.get(id)?.ok_or_else(|| not_stored(id))?;
-            input.hold_text(stored.text.len())?;
-            (stored.text_hash, stored.title, stored.text)
+            if let Some(stored) = store.get(id)? {
+                input.hold_text(stored.text.len())?;
+                (stored.text_hash, stored.title, stored.text)
+            } else {
+                missing = Some(Failure { field: Some(format!("{FIELD}[{index}]")), ..not_stored(id) });
+                (text_hash(""), None, String::new())
+            }
         }
-        (None, Some(_), None) => return refused(FIELD, "a document needs a text; this server stores none"),
-        (None, None, _) => return refused(FIELD, NO_TEXT),
+        (None, Some(_), None) => {
+            return refused(format!("{FIELD}[{index}]"), "a document needs a text; this server stores none");
+        }
+        (None, None, _) => return refused(format!("{FIELD}[{index}]"), NO_TEXT),
     };
-    Ok(RequestPage { id, title: title.or(stored_title), text: text.into(), text_hash })
+    Ok(RequestPage { id, title: title.or(stored_title), text: text.into(), text_hash, missing })
 }
 
 impl RequestPage {
     pub(crate) fn uploaded(name: Option<String>, document: Arc<ParsedUpload>) -> Self {
         let text_hash = text_hash(&document.text);
-        Self { id: name, title: None, text: RequestText(TextOwner::Upload(document)), text_hash }
+        Self { id: name, title: None, text: RequestText(TextOwner::Upload(document)), text_hash, missing: None }
     }
 }
 

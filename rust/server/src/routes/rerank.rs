@@ -345,7 +345,11 @@ impl RerankDocuments {
         let documents = match self {
             Self::Listed(documents) => documents,
             Self::Stored(documents) => {
-                let pages = read_pages(documents, app, input)?;
+                let mut pages = read_pages(documents, app, input)?;
+                // The formats of ranks have no place for an error of one document.
+                if let Some(missing) = pages.iter_mut().find_map(|page| page.missing.take()) {
+                    return Err(missing);
+                }
                 return Ok(pages.iter().map(|page| Candidate::of(page.text.as_ref().to_owned())).collect());
             }
         };
@@ -378,7 +382,8 @@ impl Candidate {
     ) -> Result<Self, Failure> {
         let value = |name: &str| fields.get(name).and_then(Value::as_str);
         if let (1, Some(id)) = (fields.len(), value("id")) {
-            let stored = app.store.get(id)?.ok_or_else(|| not_stored(id))?;
+            let missing = || Failure { field: Some(format!("documents[{index}]")), ..not_stored(id) };
+            let stored = app.store.get(id)?.ok_or_else(missing)?;
             input.hold_text(stored.text.len())?;
             return Ok(Self { text: stored.text, fields });
         }

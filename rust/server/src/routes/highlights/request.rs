@@ -23,6 +23,8 @@ pub(super) struct PreparedRequest {
     pub(super) ids: Vec<Option<String>>,
     /// Of each page.
     pub(super) text_hashes: Vec<String>,
+    /// Of each page, why it could not be read.
+    pub(super) missing: Vec<Option<Failure>>,
     /// Whether there was a list of queries.
     pub(super) listed: bool,
     pub(super) options: Options,
@@ -63,13 +65,14 @@ pub(super) fn prepare(
         formats: Vec::with_capacity(documents.len()),
         titles: Vec::with_capacity(documents.len()),
     };
-    let (mut ids, mut text_hashes) = (Vec::new(), Vec::new());
-    for RequestPage { id, title, text, text_hash } in documents {
+    let (mut ids, mut text_hashes, mut all_missing) = (Vec::new(), Vec::new(), Vec::new());
+    for RequestPage { id, title, text, text_hash, missing } in documents {
         texts.formats.push(text.upload().and_then(|document| document.format).unwrap_or(options.format));
         texts.titles.push(title.map(RequestText::from));
         texts.pages.push(text);
         ids.push(id);
         text_hashes.push(text_hash);
+        all_missing.push(missing);
     }
     let marks = Marks::read(request.pre_tags, request.post_tags, request.encoder);
     let mut question = Question::new(&options)?;
@@ -78,6 +81,7 @@ pub(super) fn prepare(
         texts: Arc::new(texts),
         ids,
         text_hashes,
+        missing: all_missing,
         listed,
         question,
         offsets: request.offsets,

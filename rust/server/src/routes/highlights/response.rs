@@ -5,7 +5,7 @@ use std::time::Duration;
 use pullquote_core::engine::{Answers, Pairing, Rows, Work, number, pair};
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::runtime::call::Call;
-use pullquote_wire::result::{Footer, Highlight, HighlightsUsage, PageHighlights, Timings};
+use pullquote_wire::result::{Footer, Highlight, HighlightsUsage, PageError, PageHighlights, Timings};
 use serde::Serialize;
 
 use super::blocks::blocks;
@@ -114,6 +114,9 @@ impl<'call> Frame<'call> {
             index,
             id: request.ids[index].as_deref().map(Into::into),
             query: (request.listed && request.texts.pairing != Pairing::Fused).then_some(query),
+            error: request.missing[index]
+                .as_ref()
+                .map(|failure| PageError { kind: failure.cause.row().name, message: failure.message.as_str().into() }),
             text_hash: request.text_hashes[index].as_str().into(),
             format: format.name().into(),
             windows: self.answers.windows[index],
