@@ -96,6 +96,14 @@ def test_example_prints_its_output(
     assert fits(printed.splitlines(), done.stdout.splitlines()), done.stdout
 
 
+def test_pip_install_leads_to_the_wheels() -> None:
+    """Until there is a release, README's section is the one place that says where wheels come from."""
+    installs = [page for page in DOCS if 'pip install "pullquote[' in page.read_text(encoding="utf-8")]
+    assert len(installs) >= 8
+    assert [named(page) for page in installs if "README.md#install" not in page.read_text(encoding="utf-8")] == []
+    assert "PIP_FIND_LINKS" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_python_blocks_are_run_or_marked(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
