@@ -113,4 +113,7 @@ def table_options(options: Options) -> dict[str, Any]:
         if options.get(name, default) != default:
             message = f"{name} cannot be combined with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
-    return {name: value for name, value in options.items() if name not in _ROW_OPTIONS}
+    if options.get("count_tokens") is not None:
+        message = "count_tokens cannot be combined with a table, whose rows are read without Python; call highlights"
+        raise InvalidArgumentError(message)
+    return {name: value for name, value in options.items() if name not in {*_ROW_OPTIONS, "count_tokens"}}

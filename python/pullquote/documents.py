@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pullquote._document_formats import DocumentFormat
 from pullquote._extras import MissingExtraError
 from pullquote._native import FileKind
-from pullquote._request.options import Format, HasPages, Request, is_file
+from pullquote._request.options import Format, HasPages, Request, is_file, one_format
 from pullquote._request.signatures import checked
 from pullquote._results.fields import Rectangle
 from pullquote._results.highlight import LINE, Highlight, shortened
@@ -212,18 +212,20 @@ def read_pages(pages: Sequence[Any], ids: list[Any] | None) -> tuple[list[Any], 
 def read_request(request: Request) -> Request:
     """The request with the texts of its pages, of which some may be documents or files.
 
-    Its format is that of all documents, or ``"auto"`` if they differ.
+    Documents keep their formats.
     """
     if not any(is_file(page) for page in request.texts):
         return request
     pages, ids = read_pages(request.texts, request.ids)
-    given = request.options.get("format", "auto")
-    formats = [page.format if isinstance(page, Document) else "auto" for page in pages]
-    for number, own in enumerate(formats):
+    every: Format = request.options.get("format", "auto")
+    formats = [*(request.formats or [every] * len(pages))]
+    for number, (given, page) in enumerate(zip(formats, pages, strict=True)):
+        own = page.format if isinstance(page, Document) else "auto"
         if "auto" not in {given, own} and given != own:
             message = f"format={given!r} is not that of texts[{number}], which is {own!r}; leave it out"
             raise InvalidArgumentError(message)
-    every = formats[0] if given == "auto" and len({*formats}) == 1 else given
+        formats[number] = own if given == "auto" else given
+    every, differing = one_format(formats)
     with_pages: list[HasPages | None] = [
         page if isinstance(page, Document) and len(page.page_starts) else None for page in pages
     ]
@@ -232,6 +234,7 @@ def read_request(request: Request) -> Request:
         texts=[page.text if isinstance(page, Document) else page for page in pages],
         ids=ids,
         options={**request.options, "format": every},
+        formats=differing,
         documents=with_pages if any(with_pages) else None,
     )
 

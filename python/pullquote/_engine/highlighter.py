@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -134,6 +134,7 @@ class Highlighter(EngineHandle):
         *,
         titles: Iterable[str | None] | None = None,
         ids: Iterable[Any] | None = None,
+        count_tokens: Callable[[str], int] | None = None,
         # Generated: the options in `rust/wire/src/options.rs`.
         top_k: int | None = None,
         max_total_highlights: int | None = None,
@@ -146,7 +147,7 @@ class Highlighter(EngineHandle):
         order: Order = "score",
         context: int = 0,
         explain: bool = False,
-        format: Format = "auto",  # noqa: A002 - the field's word
+        format: Format | Sequence[Format] = "auto",  # noqa: A002 - the field's word
         unit: Unit = "sentence",
         highlight_length: int = 3,
         step_size: int = 1,
@@ -173,6 +174,9 @@ class Highlighter(EngineHandle):
         - `ids`: an id for each page, of any type, instead. `Highlight.id` has its page's.
         - `titles`: a title or `None` for each page. When pages compete, the title's relevance is added to every passage of its
           page.
+        - `count_tokens`: counts a text's tokens for `max_tokens` and `max_total_tokens`, such as
+          ``lambda text: len(encoding.encode(text))``, in place of the model's tokenizer. The counts of the passages' texts are
+          together within the budget. It is called for each sentence of the pages, from any thread, one call at a time.
 
         Options:
 
@@ -196,7 +200,7 @@ class Highlighter(EngineHandle):
         - `explain`: report the words that matched, and where. They are in `matches`.
         - `format`: format of the pages; ``"auto"`` detects it for each page. `Highlights.formats` has what it took. Offsets in
           ``"markdown"`` are those of the source; those in ``"html"`` are of the text that a browser shows, and `source_start`
-          and `source_end` those of the source.
+          and `source_end` those of the source. In Python also a list, with one for each page.
         - `unit`: unit of windows: ``"sentence"``, ``"word"``, or ``"token"`` of the model.
         - `highlight_length`: length of a window, in units. A passage spans at most `2 * highlight_length - 1` units, except
           blocks that stay whole.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from pullquote._document_formats import PARSED
 from pullquote._request.settings import CallOptions, Dedupe, Effort, Format, Order, Pairing, Unit
 from pullquote._request.signatures import did_you_mean, what_was_meant
+from pullquote._request.token_counter import token_counter
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
 
@@ -52,6 +53,7 @@ class Options(CallOptions, total=False):
 
     titles: Iterable[str | None] | None
     ids: Iterable[Any] | None
+    count_tokens: Callable[[str], int] | None
 
 
 _Item = TypeVar("_Item")
@@ -61,7 +63,7 @@ _Item = TypeVar("_Item")
 class Request:
     """A checked call of `highlights`, as `_native` takes it once `documents.read_request` has read its files.
 
-    `documents` has the document of each page that is one with pages.
+    `documents` has the document of each page that is one with pages, and `formats` the format of each page if they differ.
     """
 
     query: str | list[str]
@@ -70,6 +72,8 @@ class Request:
     options: dict[str, Any]
     ids: list[Any] | None = None
     documents: list[HasPages | None] | None = None
+    formats: list[Format] | None = None
+    count_tokens: Callable[[str], int] | None = None
 
     @property
     def queries(self) -> list[str]:
@@ -97,22 +101,28 @@ def check_request(
     if isinstance(queries, list) and not queries:
         message = "query is an empty list; pass one query, or a list with at least one"
         raise InvalidArgumentError(message)
-    native = {name: value for name, value in options.items() if name not in {"titles", "ids"}}
+    native = {name: value for name, value in options.items() if name not in {"titles", "ids", "count_tokens"}}
     if unknown := native.keys() - Options.__annotations__.keys():
         name = min(unknown)
         message = f"there is no option {name!r}{what_was_meant(name, ['query', 'texts', *Options.__annotations__])}"
         raise InvalidTypeError(message)
-    if native.get("format") in PARSED:
-        message = (
-            f"format={native['format']!r} is of a file; pass the text and the format of pullquote.documents.read(path)"
-        )
-        raise InvalidArgumentError(message)
+    formats = read_formats(native.get("format"), len(pages))
+    if formats is not None:
+        native["format"], formats = one_format(formats)
     titles = options.get("titles")
     titles = None if titles is None else to_list(titles, "titles")
     if titles is not None and len(titles) != len(pages):
         message = f"titles: {len(titles)}, but pages: {len(pages)}; pass one for each page, None where it has none"
         raise InvalidArgumentError(message)
-    request = Request(queries, pages, titles, native, ids)
+    counter = options.get("count_tokens")
+    if counter is not None:
+        if native.get("max_tokens") is None and native.get("max_total_tokens") is None:
+            message = (
+                "count_tokens counts for max_tokens and max_total_tokens; pass one of them, or leave count_tokens out"
+            )
+            raise InvalidArgumentError(message)
+        counter = token_counter(counter)
+    request = Request(queries, pages, titles, native, ids, formats=formats, count_tokens=counter)
     if not are_names:
         _warn_of_long_queries(request)
     return request
@@ -157,6 +167,30 @@ def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str
         message = "ids cannot be combined with texts that have ids of their own: pairs, or a mapping from id to text"
         raise InvalidArgumentError(message)
     return texts, own
+
+
+def read_formats(given: Any, pages: int) -> list[Format] | None:
+    """The format of each page from a list of them; `None` for one format, which `_native` checks."""
+    listed = (
+        None if given is None or isinstance(given, str) or not isinstance(given, Iterable) else to_list(given, "format")
+    )
+    for number, name in enumerate([given] if listed is None else listed):
+        place = "format" if listed is None else f"format[{number}]"
+        if name in PARSED:
+            message = f"{place}={name!r} is of a file; pass the file's path, or pullquote.documents.read(path)"
+            raise InvalidArgumentError(message)
+        if listed is not None and name not in get_args(Format):
+            message = f"{place} must be one of {', '.join(get_args(Format))}, not {name!r:.80}"
+            raise InvalidArgumentError(message)
+    if listed is not None and len(listed) != pages:
+        message = f"format: {len(listed)}, but pages: {pages}; pass one for all, or one for each page"
+        raise InvalidArgumentError(message)
+    return listed
+
+
+def one_format(formats: list[Format]) -> tuple[Format, list[Format] | None]:
+    """The format of all pages, or ``"auto"`` and that of each."""
+    return (formats[0], None) if len({*formats}) == 1 else ("auto", formats)
 
 
 def is_file(page: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -29,7 +29,7 @@ class CallOptions(TypedDict, total=False):
     order: Order
     context: int
     explain: bool
-    format: Format
+    format: Format | Sequence[Format]
     unit: Unit
     highlight_length: int
     step_size: int

@@ -120,8 +120,8 @@ class Highlights(Sequence[list[Highlight]]):
             setattr(self, name, value)
         if request.documents is not None:
             self._columns = places.with_places(columns, request.documents, self.texts)
-            # A pickled result is small without them.
-            self._request = replace(request, documents=None)
+        # A pickled result is small without documents; most counters cannot be pickled.
+        self._request = replace(request, documents=None, count_tokens=None)
         if not self and (message := columns.warning(request.options)) is not None:
             warn(message, UsageWarning)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict
 
+from pullquote._request.token_counter import token_counter
 from pullquote._results.highlight import Highlight
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
@@ -47,7 +48,7 @@ def prompt(
     if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
         message = f"max_tokens must be a whole number from 1, or None for all passages, not {max_tokens!r}"
         raise InvalidArgumentError(message)
-    count, text = _counter(count_tokens), ""
+    count, text = _estimated_tokens if count_tokens is None else token_counter(count_tokens), ""
     for number, highlight in enumerate(best, 1):
         passage = f"{highlight.header}\n{highlight.text}" if highlight.header else highlight.text
         longer = f"{text}{text and chr(10) * 2}[{number}] {_source(titles, highlight)}\n{passage.strip()}"
@@ -60,26 +61,6 @@ def prompt(
             break
         text = longer
     return text
-
-
-def _counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
-    if count_tokens is None:
-        return _estimated_tokens
-    if not callable(count_tokens):
-        message = f"count_tokens must be a function from a text to its number of tokens, not {count_tokens!r:.80}"
-        raise InvalidTypeError(message)
-
-    def count(text: str) -> int:
-        counted = count_tokens(text)
-        try:
-            return operator.index(counted)
-        except TypeError:
-            message = (
-                f"count_tokens must return a whole number, not {counted!r:.80}; for a list of tokens, pass its length"
-            )
-            raise InvalidTypeError(message) from None
-
-    return count
 
 
 def resolve(best: list[Highlight], number: str | int) -> Highlight:

@@ -4,6 +4,7 @@
 //! its HTTP status, its exit code and whether trying again can help. `python/pullquote/errors.py` is generated from it.
 
 use std::fmt;
+use std::sync::Arc;
 
 macro_rules! error_kinds {
     ($($kind:ident = $code:literal: ($class:literal, $base:literal, $status:literal, $exit:literal, $retryable:literal, $meaning:literal);)*) => {
@@ -104,7 +105,12 @@ impl ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    #[source]
+    cause: Option<Arc<Cause>>,
 }
+
+/// The error of a function that the caller passed.
+pub type Cause = dyn std::error::Error + Send + Sync;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,7 +121,17 @@ impl fmt::Display for Error {
 impl Error {
     /// An error of this kind; the message is lower case, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), cause: None }
+    }
+
+    /// An error that another one caused.
+    #[must_use]
+    pub fn with_cause(self, cause: Arc<Cause>) -> Self {
+        Self { cause: Some(cause), ..self }
+    }
+
+    pub fn cause(&self) -> Option<&Cause> {
+        self.cause.as_deref()
     }
 
     pub const fn kind(&self) -> ErrorKind {

@@ -7,7 +7,7 @@ mod passages;
 pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, MinScore, Order};
 #[cfg(test)]
 pub(crate) use passages::Run;
-pub(crate) use passages::{Passage, RankedPage, Seeds, choose_passages, enforce_token_limits};
+pub(crate) use passages::{Passage, RankedPage, Seeds, choose_counted_passages, choose_passages};
 
 #[cfg(test)]
 mod tests;

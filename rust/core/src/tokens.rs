@@ -25,6 +25,7 @@ use crate::text::page::{ByteSpan, boundary_from};
 use crate::text::pieces::graphemes::push_word;
 use boundaries::Family;
 use byte_table::ByteTable;
+pub use counts::counts_before;
 pub use decode::Token;
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 

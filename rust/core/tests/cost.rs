@@ -8,7 +8,7 @@ use pullquote_core::ranking::terms::{Language, PageTerms};
 use pullquote_core::runtime::call::{Check, unstopped};
 use pullquote_core::text::formats::{Document, Format};
 use pullquote_core::text::pieces::{Units, sentences, words_checked};
-use pullquote_core::tokens::{Role, Tokens};
+use pullquote_core::tokens::{Role, Tokens, counts_before};
 
 use crate::common::shapes::shapes;
 use crate::common::{model, word_piece};
@@ -91,7 +91,7 @@ fn tokenizing_checks_often() {
             ("units", &|check| tokens.units(&text, check).map(drop)),
             ("page", &|check| tokens.page(&text, &units, check).map(drop)),
             ("of_units", &|check| tokens.of_units(&text, &units, check).map(drop)),
-            ("counts_before", &|check| tokens.counts_before(&text, &units, check).map(drop)),
+            ("counts_before", &|check| counts_before(&text, &units, |text| tokens.budgeted(text), check).map(drop)),
         ];
         for (name, stage) in stages {
             let (count, result) = checks(stage, usize::MAX);

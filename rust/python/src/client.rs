@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use numpy::PyArray2;
 use pullquote_client::{CallOptions, File, HighlightsArguments, ReturnOptions, StoredDocument, Vectors};
+use pullquote_core::engine::Request;
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::sync::lock;
+use pullquote_core::text::formats::{Format, detected};
 use pullquote_core::tokens::Role;
 use pullquote_wire::embedding_dtype::EmbeddingDtype;
 use pyo3::IntoPyObjectExt;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::PyDict;
 
 use crate::completion::{CompletionSender, IntoPython, PendingCall, ReplyTo};
@@ -219,14 +221,23 @@ impl Client {
     }
 
     fn highlights(&self, request: HighlightsCall<'_>) -> PyResult<ClientCall> {
-        let HighlightsCall { request: texts, is_list, options, server_options } = request;
+        let HighlightsCall { request: texts, is_list, options, token_counter, server_options } = request;
+        if token_counter.is_some() {
+            return Err(raise(
+                ErrorKind::InvalidArgument,
+                "count_tokens is a function, which cannot be sent to a server; without it, the server counts its model's tokens",
+            ));
+        }
         let (returns, call) = (read_return_options(&server_options)?, read_call_options(&server_options)?);
         let number = texts.queries.len();
+        let is_stored: Vec<bool> = get(&server_options, "stored")?.unwrap_or_default();
+        let files = read_files(&server_options)?;
+        check_formats(&texts, if files.is_empty() { &is_stored } else { &[] })?;
         let request = HighlightsArguments {
             texts,
             is_list,
-            is_stored: get(&server_options, "stored")?.unwrap_or_default(),
-            files: read_files(&server_options)?,
+            is_stored,
+            files,
             password: get(&server_options, "password")?,
             options,
             returns,
@@ -328,4 +339,25 @@ impl Client {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.client.close());
     }
+}
+
+/// Over HTTP all pages have one format. Different ones can be sent only if the server detects the same by itself.
+fn check_formats(request: &Request<PyBackedStr>, is_stored: &[bool]) -> PyResult<()> {
+    let Request { pages, formats, .. } = request;
+    if formats.len() <= 1 {
+        return Ok(());
+    }
+    for (number, (page, format)) in pages.iter().zip(formats).enumerate() {
+        let is_sent = is_stored.get(number) == Some(&false);
+        if *format != Format::Auto && (!is_sent || detected(Format::Auto, page) != *format) {
+            return Err(raise(
+                ErrorKind::InvalidArgument,
+                &format!(
+                    "format: pages of a call to a server have one format, and texts[{number}] as {:?} differs; make one call for each format",
+                    format.name()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }

@@ -3,12 +3,15 @@
 use pullquote_core::error::{Error, ErrorKind};
 use pyo3::prelude::*;
 
-/// A core error that converts to the exception of its kind.
+/// A core error that converts to the exception of its kind; to its cause, if that is an exception of Python.
 pub(crate) struct Failure(pub(crate) Error);
 
 impl From<Failure> for PyErr {
     fn from(Failure(error): Failure) -> Self {
-        raise(error.kind(), error.message())
+        match error.cause().and_then(|cause| cause.downcast_ref::<PyErr>()) {
+            Some(raised) => Python::attach(|py| raised.clone_ref(py)),
+            None => raise(error.kind(), error.message()),
+        }
     }
 }
 

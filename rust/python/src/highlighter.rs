@@ -71,11 +71,11 @@ impl Highlighter {
         request: HighlightsCall<'_>,
         report: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<HighlightColumns> {
-        let HighlightsCall { request, options, .. } = request;
+        let HighlightsCall { request, options, token_counter, .. } = request;
         let question = Question::new(&options).map_err(Failure)?;
         let report = report.map(|report| report.clone().unbind());
         let answers = leave_python_reporting(py, options.timeout, report.as_ref(), |call| {
-            let call = call.clone().with_priority(options.priority);
+            let call = call.clone().with_priority(options.priority).with_token_counter(token_counter);
             self.engine.wait(&call, self.engine.highlights(&request, &question, &call))
         })?;
         HighlightColumns::of_answers(py, answers)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use pullquote_core::engine::option_values::{self, OptionValue};
 use pullquote_core::engine::options::Options;
+use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::Unit;
 use pullquote_wire::schema::Settings;
 use pyo3::prelude::*;
@@ -67,7 +68,14 @@ fn option_value(value: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
 }
 
 pub(crate) fn read_unit(name: &str) -> PyResult<Unit> {
-    let named = [("unit".to_owned(), OptionValue::Text(name.to_owned()))];
-    let options: Options = option_values::read(named).map_err(|error| Failure(error.into_error()))?;
-    Ok(options.unit)
+    Ok(read_one("unit", name)?.unit)
+}
+
+pub(crate) fn read_format(name: &str) -> PyResult<Format> {
+    Ok(read_one("format", name)?.format)
+}
+
+fn read_one(option: &str, value: &str) -> PyResult<Options> {
+    let named = [(option.to_owned(), OptionValue::Text(value.to_owned()))];
+    option_values::read(named).map_err(|error| Failure(error.into_error()).into())
 }

@@ -1,15 +1,19 @@
 //! Texts from Python: borrowed without a copy, checked once.
 
+use std::sync::Arc;
+
 use pullquote_core::engine::options::{Options, seconds};
 use pullquote_core::engine::{Pairing, Question, Request};
-use pullquote_core::error::ErrorKind;
-use pullquote_core::runtime::call::Call;
+use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::runtime::call::{Call, TokenCounter};
+use pullquote_core::text::formats::Format;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
 use crate::failures::{Failure, raise};
-use crate::options::read_options;
+use crate::native_threads::NativeSection;
+use crate::options::{read_format, read_options};
 
 /// Options that only a server has.
 pub(crate) const SERVER_OPTIONS: [&str; 6] =
@@ -34,6 +38,7 @@ pub(crate) struct HighlightsCall<'py> {
     /// Whether the caller passed a list of queries, which may have one.
     pub(crate) is_list: bool,
     pub(crate) options: Options,
+    pub(crate) token_counter: Option<Arc<TokenCounter>>,
     /// Options that only a server has, among all others.
     pub(crate) server_options: Bound<'py, PyDict>,
 }
@@ -50,20 +55,40 @@ impl<'py> FromPyObject<'_, 'py> for HighlightsCall<'py> {
         let server_options = object.getattr("options")?.cast_into::<PyDict>()?;
         let options: Options = read_options(&server_options, &SERVER_OPTIONS)?;
         let pairing = Pairing::new(&options, queries.len(), pages.len()).map_err(Failure)?;
-        let request = Request { queries, pages, formats: vec![options.format], titles, pairing };
-        Ok(Self { request, is_list, options, server_options })
+        let formats: Option<Vec<String>> = object.getattr("formats")?.extract()?;
+        let formats: Vec<Format> = match formats {
+            Some(formats) => formats.iter().map(|format| read_format(format)).collect::<PyResult<_>>()?,
+            None => vec![options.format],
+        };
+        let token_counter: Option<Py<PyAny>> = object.getattr("count_tokens")?.extract()?;
+        let token_counter = token_counter.map(token_counter_of);
+        let request = Request { queries, pages, formats, titles, pairing };
+        Ok(Self { request, is_list, options, token_counter, server_options })
     }
 }
 
 impl HighlightsCall<'_> {
     /// The call's parts, for a driver other than the calling thread.
     pub(crate) fn detach(self) -> PyResult<(Request<PyBackedStr>, Question, Call<'static>)> {
-        let Self { request, options, .. } = self;
+        let Self { request, options, token_counter, .. } = self;
         let question = Question::new(&options).map_err(Failure)?;
-        let call =
-            Call::new(options.timeout.map(seconds).transpose().map_err(Failure)?, None).with_priority(options.priority);
-        Ok((request, question, call))
+        let call = Call::new(options.timeout.map(seconds).transpose().map_err(Failure)?, None);
+        Ok((request, question, call.with_priority(options.priority).with_token_counter(token_counter)))
     }
+}
+
+/// A function that `token_counter` in `python/pullquote/_request/token_counter.py` made.
+fn token_counter_of(function: Py<PyAny>) -> Arc<TokenCounter> {
+    Arc::new(move |text| {
+        let _section = NativeSection::enter();
+        let counted =
+            Python::try_attach(|py| function.call1(py, (text,)).and_then(|counted| counted.extract::<usize>(py)));
+        let ended = || Error::new(ErrorKind::Closed, "count_tokens cannot be called: Python has ended");
+        // `Failure` raises the cause itself.
+        let failed =
+            |error: PyErr| Error::new(ErrorKind::InvalidArgument, error.to_string()).with_cause(Arc::new(error));
+        counted.ok_or_else(ended)?.map_err(failed)
+    })
 }
 
 fn each<T>(

@@ -67,7 +67,8 @@ crate::settings! {
         ///
         /// `Highlights.formats` has what it took. Offsets in `markdown` are those of the source; those in `html` are of the
         /// text that a browser shows, and `source_start` and `source_end` those of the source.
-        #[schemars(extend("x-docs" = "how-it-works.md#formats"))]
+        /// In Python also a list, with one for each page.
+        #[schemars(extend("x-docs" = "how-it-works.md#formats", "x-python" = "Format | Sequence[Format]"))]
         format: Format = Format::Auto,
         /// Unit of windows: `sentence`, `word`, or `token` of the model.
         unit: Unit = Unit::Sentence,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pullquote import AsyncClient, Client, Highlighter, errors
+from pullquote._request.options import Format
 from pullquote.client import Document, PutDocuments
 from pullquote.errors import TruncationWarning
 from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
@@ -91,6 +92,19 @@ CALLS: list[dict[str, Any]] = [
 def test_client_highlights_match_highlighter(client: Client, highlighter: Highlighter, call: dict[str, Any]) -> None:
     texts = list(call["texts"])
     assert_same(client.highlights(**call | {"texts": texts}), highlighter.highlights(**call | {"texts": texts}))
+
+
+def test_client_sends_formats_that_a_server_detects(client: Client, highlighter: Highlighter) -> None:
+    call: dict[str, Any] = {"query": "bread", "texts": [HTML, MARKDOWN, TEXTS[0]]}
+    given: list[Format] = ["html", "auto", "text"]
+    assert_same(client.highlights(**call, format=given), highlighter.highlights(**call, format=given))
+    with raises(errors.InvalidArgumentError, "format", "texts[1]", "markdown"):
+        client.highlights(**call, format=["html", "markdown", "auto"])
+
+
+def test_client_refuses_count_tokens(client: Client) -> None:
+    with raises(errors.InvalidArgumentError, "count_tokens", "server"):
+        client.highlights("bread", TEXTS, max_tokens=9, count_tokens=len)
 
 
 def test_client_highlights_of_real_pages_match_highlighter(

@@ -1,6 +1,7 @@
 """`format`: Markdown and HTML by structure, with offsets into the source."""
 
 import html.parser
+from typing import Any
 
 from pullquote import Highlighter, errors
 from support.messages import raises
@@ -85,6 +86,22 @@ def test_format_auto_detects_each_page(highlighter: Highlighter) -> None:
     result = highlighter.highlights("bread", [HTML, MARKDOWN, plain], format="auto", top_k=1)
     assert result.formats == ["html", "markdown", "text"]
     assert highlighter.highlights("bread", [HTML], format="text", top_k=1).formats == ["text"]
+
+
+def test_format_of_each_page(highlighter: Highlighter) -> None:
+    pages = {"as text": MARKDOWN, "as itself": MARKDOWN, "a page": HTML}
+    found = highlighter.highlights("bread", pages, format=["text", "markdown", "auto"], top_k=1)
+    assert found.formats == ["text", "markdown", "html"]
+    for page, one in (("as text", "text"), ("as itself", "markdown"), ("a page", "html")):
+        alone: Any = one
+        assert found[page][0].text == highlighter.highlights("bread", [pages[page]], format=alone, top_k=1)[0][0].text
+    for wrong, names in (
+        (["text"], ["format", 1, 3]),
+        (["text", "latex", "html"], ["format[1]", "latex", "markdown"]),
+        (["text", "pdf", "html"], ["format[1]", "pdf", "pullquote.documents.read"]),
+    ):
+        with raises(errors.InvalidArgumentError, *names):
+            highlighter.highlights("bread", pages, format=wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_format_html_uses_page_title(highlighter: Highlighter) -> None:

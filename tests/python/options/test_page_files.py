@@ -82,10 +82,13 @@ def test_ids_of_the_call_win_over_names(find: Callable[..., Any], tmp_path: Path
     assert find(QUERY, [two_pages(None)]).ids is None
 
 
-def test_format_is_that_of_all_documents(highlighter: Highlighter) -> None:
+def test_format_is_that_of_each_document(highlighter: Highlighter) -> None:
     html = Document("<p>The moon is far.</p>", "html", *[np.empty(0)] * 3)  # type: ignore[arg-type]  # no pages
     assert highlighter.highlights(QUERY, [html]).formats == ["html"]
     assert highlighter.highlights(QUERY, [two_pages(), html]).formats == ["text", "html"]
+    looks_like_html = Document(html.text, "text", *[np.empty(0)] * 3)  # type: ignore[arg-type]  # no pages
+    found = highlighter.highlights(QUERY, [looks_like_html, html, html.text], format=["auto", "auto", "text"])
+    assert found.formats == ["text", "html", "text"]
     mixed: list[str | Document] = ["The moon.", two_pages()]
     with raises(errors.InvalidArgumentError, "format='markdown'", "texts[1]", "'text'"):
         highlighter.highlights(QUERY, mixed, format="markdown")

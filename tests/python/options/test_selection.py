@@ -1,14 +1,18 @@
 """Selection of passages: budgets, `dedupe`, `context`, `explain`, `pairing`, `fuse`, `titles`, and the cache."""
 
+import asyncio
 import math
 import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from pullquote import Highlighter, errors
+from pullquote import AsyncHighlighter, Highlighter, errors
 from pullquote.engine import CacheState, Match
 from support.messages import raises
 
@@ -62,6 +66,82 @@ def test_max_tokens_and_max_total_tokens_count_model_tokens(
         found = highlighter.highlights("Who was it?", [pages["apollo_program.en.txt"]], **options)[0]
         used = sum(len(highlighter.parse_pieces(highlight.text, 1, 1, unit="token")) for highlight in found)
         assert most / 2 < used <= most
+
+
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "characters": len,
+    "a quarter, rounded down": lambda text: len(text) // 4,
+    "words": lambda text: len(text.split()),
+    "special tokens": lambda text: 2 + len(text.split()),
+    # Together more than the sum of the parts.
+    "squares": lambda text: len(text) ** 2 // 100,
+}
+
+
+@pytest.mark.parametrize("name", COUNTERS)
+@pytest.mark.parametrize("option", ["max_tokens", "max_total_tokens"])
+def test_count_tokens_counts_max_tokens_and_max_total_tokens(
+    highlighter: Highlighter, pages: dict[str, str], option: str, name: str
+) -> None:
+    count = COUNTERS[name]
+    for budget in (40, 120, 500):
+        for others in ({}, {"top_k": 2}, {"unit": "word", "highlight_length": 20, "step_size": 10}):
+            options: dict[str, Any] = {option: budget, "count_tokens": count, **others}
+            found = highlighter.highlights("Who was it?", list(pages.values())[:4], **options)
+            used = [sum(count(highlight.text) for highlight in page) for page in found]
+            assert (max(used) if option == "max_tokens" else sum(used)) <= budget
+            if option == "max_tokens" and budget == 500 and not others and name != "squares":
+                assert all(
+                    2 * size > min(budget, count(page)) for size, page in zip(used, pages.values(), strict=False)
+                )
+
+
+def test_count_tokens_of_transformers(highlighter: Highlighter, pages: dict[str, str]) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(highlighter.model / "tokenizer.json"))
+
+    def count(text: str) -> int:
+        # This changes the tokenizer, which must not encode at the same time.
+        return len(tokenizer(text, truncation=True, max_length=10_000).input_ids)
+
+    with ThreadPoolExecutor(4) as pool:
+        calls = [
+            pool.submit(highlighter.highlights, "Who?", [page] * 2, max_total_tokens=100, count_tokens=count)
+            for page in pages.values()
+        ]
+    assert all(0 < sum(count(one.text) for one in call.result().best()) <= 100 for call in calls)
+
+
+def fails(text: str) -> int:
+    return {"known": 1}[text[:3]]
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "error", "names"),
+    [
+        (fails, {"max_tokens": 50}, errors.InvalidArgumentError, ["KeyError", "The"]),
+        (str.split, {"max_tokens": 50}, errors.InvalidTypeError, ["The", "length"]),
+        (lambda text: -len(text), {"max_total_tokens": 50}, errors.InvalidArgumentError, ["0 or more", -22]),
+        (5, {"max_tokens": 50}, errors.InvalidTypeError, ["function", 5]),
+        (len, {"max_chars": 50}, errors.InvalidArgumentError, ["max_tokens", "max_total_tokens"]),
+    ],
+)
+def test_count_tokens_that_fails_is_named(
+    highlighter: Highlighter, count: Any, options: dict[str, Any], error: type[Exception], names: list[object]
+) -> None:
+    asked = partial(highlighter.highlights, "moon", [ABOUT_MOON, ABOUT_CATS], **options)
+    with raises(error, "count_tokens", *names) as caught:
+        asked(count_tokens=count)
+    assert isinstance(caught.value.__cause__, KeyError) == (count is fails)
+    awaited = AsyncHighlighter.sharing(highlighter)
+    with raises(error, "count_tokens", *names):
+        asyncio.run(awaited.highlights("moon", [ABOUT_MOON, ABOUT_CATS], count_tokens=count, **options))
+    assert highlighter.highlights("moon", [ABOUT_MOON], max_tokens=50, count_tokens=len)
+
+
+def test_result_with_count_tokens_can_be_pickled(highlighter: Highlighter) -> None:
+    found = highlighter.highlights("moon", [ABOUT_MOON], max_tokens=90, count_tokens=lambda text: 2 * len(text))
+    assert pickle.loads(pickle.dumps(found)).best() == found.best()  # noqa: S301 - our own
 
 
 def test_dedupe_drops_repeated_passages(highlighter: Highlighter) -> None:

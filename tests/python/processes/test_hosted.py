@@ -43,6 +43,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "an empty page": {"query": "How far is the moon?", "texts": ["", " \n "]},
     "pairs": {"query": ["Who bakes?", "Where?"], "texts": [MOON, LONG], "max_chars": 200, "pairing": "each"},
     "titles": {"query": "bread", "texts": [MOON, LONG, "Bread."], "titles": ["The moon", None, "Bread"]},
+    "counted": {"query": "bread", "texts": [LONG, MOON], "max_tokens": 60, "count_tokens": len},
     "fused": {"query": ["moon", "bread"], "texts": [LONG, MOON], "fuse": True, "explain": True, "context": 1},
     "by meaning": {"query": "bread", "texts": [LONG], "lexical_weight": 0.0, "unit": "word", "highlight_length": 9},
 }

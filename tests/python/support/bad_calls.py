@@ -43,7 +43,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"texts": Path("page.txt")}, errors.InvalidTypeError, ["texts", type(Path()).__name__, "[texts]"]),
     ({"texts": ["page", None]}, errors.InvalidTypeError, ["texts[1]", "missing", "dropna()"]),
     ({"titles": []}, errors.InvalidArgumentError, ["titles: 0", "pages: 1"]),
-    ({"format": ["text"]}, errors.InvalidTypeError, ["format", "list", "markdown"]),
+    ({"format": ["text", "html"]}, errors.InvalidArgumentError, ["format", 2, 1]),
     ({"texts": {"a": "page"}, "ids": ["b"]}, errors.InvalidArgumentError, ["ids"]),
     ({"ids": ["a", "b"]}, errors.InvalidArgumentError, ["ids: 2", "pages: 1"]),
     ({"topk": 3}, errors.InvalidTypeError, ["topk", "top_k"]),

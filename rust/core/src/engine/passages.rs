@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::context::CallContext;
 use super::{Pairing, Question};
 use crate::error::Result;
-use crate::highlights::{self, Passage, RankedPage, Seeds, enforce_token_limits};
+use crate::highlights::{self, Passage, RankedPage, Seeds};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::ranked_seeds::{PageRanking, QueryRanking, RankedSeeds};
 
@@ -63,17 +63,15 @@ fn passages_on(
     pages: &[PreparedPage],
     context: &CallContext<'_, '_>,
 ) -> Result<Vec<Vec<Passage>>> {
-    let (question, tokens) = (context.question, &context.engine.tokens);
+    let (engine, question, call) = (context.engine, context.question, context.call);
     let ranked = searched.iter().map(|seeds| ranked_page(&pages[seeds.page()], &seeds.seeds, seeds.title, question));
-    let check = context.call.own_checker();
-    let mut chosen = highlights::choose_passages(&ranked.collect::<Vec<RankedPage>>(), &question.bounds, &check)?;
-    if question.bounds.counts_tokens() {
-        enforce_token_limits(&question.bounds, &mut chosen, |page, run| {
-            check()?;
-            let prepared = &pages[searched[page].page()];
-            tokens.budgeted(prepared.parsed.units.span(run).of(prepared.text.text()))
-        })?;
-    }
+    let ranked: Vec<RankedPage> = ranked.collect();
+    let check = call.own_checker();
+    let mut chosen = if question.bounds.counts_tokens() {
+        highlights::choose_counted_passages(&ranked, &question.bounds, &check, |text| engine.budgeted(text, call))?
+    } else {
+        highlights::choose_passages(&ranked, &question.bounds, &check)?
+    };
     for twin in chosen.iter_mut().flatten().flat_map(|passage| &mut passage.twins) {
         twin.page = searched[twin.page].page();
     }

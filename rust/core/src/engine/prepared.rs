@@ -19,7 +19,7 @@ use crate::runtime::text_pool;
 use crate::text::formats::{Document, Format};
 use crate::text::page::{CharSpan, PageText};
 use crate::text::pieces::{self, Unit, Units, Windows};
-use crate::tokens::Check;
+use crate::tokens::{Check, counts_before};
 
 /// The equal pages of a call. Only the first of them is parsed and encoded.
 pub(super) struct DuplicatePages {
@@ -45,6 +45,11 @@ impl Engine {
             let units = self.units(&Document::read(text, Format::Text, check)?, unit, check)?;
             Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
         })
+    }
+
+    /// What a text counts in a budget of tokens.
+    pub(super) fn budgeted(&self, text: &str, call: &Call) -> Result<usize> {
+        call.token_counter().map_or_else(|| self.tokens.budgeted(text), |count| count(text))
     }
 
     fn units(&self, document: &Document, unit: Unit, check: &Check) -> Result<Units> {
@@ -140,6 +145,7 @@ where
     let (engine, question, request) = (context.engine, context.question, context.request);
     let has_tokens = context.uses_static_vectors();
     let DuplicatePages { first, cached, .. } = duplicates;
+    let call = context.call;
     let pages: Vec<usize> = (0..documents.len()).collect();
     let new = pages.iter().filter(|page| first[**page] == **page && cached[**page].is_none());
     let bytes = new.map(|page| documents[*page].text().len()).sum();
@@ -162,7 +168,8 @@ where
                 None => Arc::new(engine.parse_page(document, question, has_tokens, check)?),
             };
             let tokens_before: Arc<[usize]> = if question.bounds.counts_tokens() {
-                engine.tokens.counts_before(document.text(), &parsed.units.spans, check)?.into()
+                let count = |text: &str| engine.budgeted(text, call);
+                counts_before(document.text(), &parsed.units.spans, count, check)?.into()
             } else {
                 Arc::default()
             };

@@ -153,6 +153,17 @@ impl Bounds {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
     }
 
+    /// Shrinks limits in tokens by the largest share of expected to counted tokens.
+    pub(super) fn scale_tokens(&mut self, expected_and_counted: impl Iterator<Item = (usize, usize)>) {
+        let share = |(expected, counted): (usize, usize)| expected.max(1) as f64 / counted.max(1) as f64;
+        let least = expected_and_counted.map(share).fold(1.0, f64::min);
+        for tokens in [&mut self.page.tokens, &mut self.answer.tokens] {
+            if *tokens != usize::MAX {
+                *tokens = ((*tokens as f64 * least) as usize).max(1);
+            }
+        }
+    }
+
     /// The logit of `min_score`; infinite for scores that all or none reach.
     pub fn min_logit(&self) -> f32 {
         match self.min_score {

@@ -30,6 +30,9 @@ const MIN_COMPARED: usize = 1 << 20;
 /// A seed counts as this many bytes of text between two checks.
 const BYTES_PER_SEED: usize = 4096;
 
+/// How often passages are chosen again because they have more tokens than their units.
+const MAX_TIGHTENINGS: usize = 3;
+
 /// Runs around a seed that are tried, the nearest first: all those of up to 250 units.
 const MAX_STEPS: usize = 1 << 15;
 
@@ -151,32 +154,79 @@ struct GrowingRun {
     reaches_threshold: bool,
 }
 
-/// Drops the worst passages until exactly counted tokens are within the limits. The counts so far were sums
-/// over units, and a run may have a few tokens more than its units.
-pub(crate) fn enforce_token_limits(
+/// As [`choose_passages`], with limits in tokens that hold for the passages' exact counts.
+///
+/// Passages are chosen by sums over units, and a run may have more tokens than its units. Then they are chosen again
+/// within a budget that is smaller by that share; at last, the worst that do not fit are dropped.
+///
+/// # Errors
+/// Those of `check` and `count`.
+pub(crate) fn choose_counted_passages(
+    pages: &[RankedPage],
     bounds: &Bounds,
-    pages: &mut [Vec<Passage>],
-    count: impl Fn(usize, &Range<usize>) -> Result<usize>,
-) -> Result<()> {
-    let mut all = Vec::new();
-    for (page, passages) in pages.iter().enumerate() {
-        for passage in passages {
-            all.push((passage.logit, page, passage.units.start, count(page, &passage.units)?));
+    check: &Check,
+    count: impl Fn(&str) -> Result<usize>,
+) -> Result<Vec<Vec<Passage>>> {
+    let mut tightened = *bounds;
+    let mut tries = 0;
+    loop {
+        let mut chosen = choose_passages(pages, &tightened, check)?;
+        let counted = count_passages(pages, &chosen, check, &count)?;
+        let dropped = drop_above_limits(bounds, &mut chosen, &counted);
+        tries += 1;
+        if !dropped || tries > MAX_TIGHTENINGS {
+            return Ok(chosen);
+        }
+        tightened.scale_tokens(counted.iter().map(|passage| (passage.summed, passage.tokens)));
+    }
+}
+
+/// A passage with its tokens.
+struct CountedPassage {
+    logit: f32,
+    page: usize,
+    /// Its first unit.
+    start: usize,
+    tokens: usize,
+    /// The sum over its units.
+    summed: usize,
+}
+
+fn count_passages(
+    pages: &[RankedPage],
+    chosen: &[Vec<Passage>],
+    check: &Check,
+    count: impl Fn(&str) -> Result<usize>,
+) -> Result<Vec<CountedPassage>> {
+    let mut counted = Vec::new();
+    for (number, (page, passages)) in pages.iter().zip(chosen).enumerate() {
+        for Passage { units, logit, .. } in passages {
+            check()?;
+            let tokens = count(page.units.span(units).of(page.page.text()))?;
+            let summed = page.tokens_before[units.end] - page.tokens_before[units.start];
+            counted.push(CountedPassage { logit: *logit, page: number, start: units.start, tokens, summed });
         }
     }
     // The best first, so that the limits drop the others.
-    all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    counted.sort_by(|a, b| b.logit.total_cmp(&a.logit).then((a.page, a.start).cmp(&(b.page, b.start))));
+    Ok(counted)
+}
+
+/// Drops the worst passages until the others are within the limits. Returns whether any was dropped.
+fn drop_above_limits(bounds: &Bounds, pages: &mut [Vec<Passage>], counted: &[CountedPassage]) -> bool {
     let mut page_tokens = vec![bounds.page.tokens; pages.len()];
     let mut answer_tokens = bounds.answer.tokens;
-    for (_, page, start, tokens) in all {
-        if tokens > page_tokens[page] || tokens > answer_tokens {
-            pages[page].retain(|passage| passage.units.start != start);
+    let mut has_dropped = false;
+    for CountedPassage { page, start, tokens, .. } in counted {
+        if *tokens > page_tokens[*page] || *tokens > answer_tokens {
+            pages[*page].retain(|passage| passage.units.start != *start);
+            has_dropped = true;
             continue;
         }
-        page_tokens[page] -= tokens;
+        page_tokens[*page] -= tokens;
         answer_tokens -= tokens;
     }
-    Ok(())
+    has_dropped
 }
 
 /// The passages selected on a page so far.

@@ -20,11 +20,15 @@ pub struct Call<'caller> {
     priority: i32,
     limits: WorkLimits,
     progress: ProgressCounters,
+    token_counter: Option<Arc<TokenCounter>>,
 }
 
 /// Returns true once the caller was interrupted. `Sync`, because the future that waits for vectors may move between
 /// threads.
 pub type Interrupted<'caller> = &'caller (dyn Fn() -> bool + Sync);
+
+/// Counts a text's tokens for budgets, as the caller's own tokenizer does. Called from any thread; an error ends the call.
+pub type TokenCounter = dyn Fn(&str) -> Result<usize> + Send + Sync;
 
 /// Called between parts of work, from any thread. An error ends the work, as of a cancelled call.
 pub type Check<'call> = dyn Fn() -> Result<()> + Sync + 'call;
@@ -144,7 +148,16 @@ impl<'caller> Call<'caller> {
         // A timeout too long for the clock means none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let (limits, progress) = (WorkLimits::default(), ProgressCounters::default());
-        Self { deadline, interrupted, stop: Stop::default(), priority: 0, limits, progress }
+        Self { deadline, interrupted, stop: Stop::default(), priority: 0, limits, progress, token_counter: None }
+    }
+
+    /// Budgets count tokens by this function, and not by the model's tokenizer.
+    pub fn with_token_counter(self, token_counter: Option<Arc<TokenCounter>>) -> Self {
+        Self { token_counter, ..self }
+    }
+
+    pub(crate) fn token_counter(&self) -> Option<&TokenCounter> {
+        self.token_counter.as_deref()
     }
 
     /// Work beyond `limits` fails with [`ErrorKind::LimitExceeded`].

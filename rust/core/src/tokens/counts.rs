@@ -18,6 +18,33 @@ const BYTES_OF_BUDGETED: usize = 4;
 /// Typical for scripts that a tokenizer knows.
 const KNOWN_SCRIPT: f32 = 4.0;
 
+/// The tokens before each unit, and in total, by a function such as [`Tokens::budgeted`]. Each unit is counted with the
+/// white space after it.
+///
+/// Where tokens include white space (byte-level, `SentencePiece`), a run of units may have a few more or fewer tokens.
+///
+/// # Errors
+/// Those of `count` and `check`.
+pub fn counts_before(
+    text: &str,
+    units: &[ByteSpan],
+    count: impl Fn(&str) -> Result<usize> + Sync,
+    check: &Check,
+) -> Result<Vec<usize>> {
+    let ends: Vec<usize> = units.iter().skip(1).map(|next| next.start).chain([text.len()]).collect();
+    let spans: Vec<ByteSpan> = units.iter().zip(ends).map(|(unit, end)| ByteSpan { end, ..*unit }).collect();
+    let groups: Vec<&[ByteSpan]> = spans.chunks(SEGMENTS_AT_ONCE).collect();
+    let counts = text_pool::map(&groups, |group| {
+        check()?;
+        group.iter().map(|span| count(span.of(text))).collect::<Result<Vec<usize>>>()
+    })?;
+    let mut before: Vec<usize> = vec![0];
+    for count in counts.into_iter().flatten() {
+        before.push(before[before.len() - 1].saturating_add(count));
+    }
+    Ok(before)
+}
+
 impl Tokens {
     /// The number of a text's tokens, without special tokens.
     pub fn count(&self, text: &str) -> Result<usize> {
@@ -49,25 +76,6 @@ impl Tokens {
     /// The number of special tokens around every row.
     pub const fn special_tokens(&self) -> usize {
         self.prefix.len() + self.suffix.len()
-    }
-
-    /// [`Self::budgeted`] before each unit, and in total. Each unit is counted with the white space after it.
-    ///
-    /// Where tokens include white space (byte-level, `SentencePiece`), a run of units may have a few more or fewer
-    /// tokens.
-    pub fn counts_before(&self, text: &str, units: &[ByteSpan], check: &Check) -> Result<Vec<usize>> {
-        let ends: Vec<usize> = units.iter().skip(1).map(|next| next.start).chain([text.len()]).collect();
-        let spans: Vec<ByteSpan> = units.iter().zip(ends).map(|(unit, end)| ByteSpan { end, ..*unit }).collect();
-        let groups: Vec<&[ByteSpan]> = spans.chunks(SEGMENTS_AT_ONCE).collect();
-        let counts = text_pool::map(&groups, |group| {
-            check()?;
-            group.iter().map(|span| self.budgeted(span.of(text))).collect::<Result<Vec<usize>>>()
-        })?;
-        let mut before = vec![0];
-        for count in counts.into_iter().flatten() {
-            before.push(before[before.len() - 1] + count);
-        }
-        Ok(before)
     }
 
     /// The average number of characters of a token, where unknown tokens have none: three to five for scripts that the
