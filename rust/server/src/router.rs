@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate};
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
 
 use crate::app::App;
@@ -27,6 +28,7 @@ use crate::http::{tei_headers, vector_headers};
 use crate::net::listener::Address;
 use crate::openapi::{self, Facts};
 use crate::routes;
+use crate::routes::highlights::LINES;
 use crate::routes::route::Route;
 use crate::settings::Settings;
 
@@ -95,7 +97,10 @@ fn router(app: &Arc<App>, table: Vec<Route>, middleware: Middleware) -> Result<R
         .fallback(async move |method, uri| no_such_route(&known, &method, &uri))
         .method_not_allowed_fallback(async move |method, uri| wrong_method(&of_others, &method, &uri))
         .layer(from_fn_with_state(Arc::new(middleware), handle))
-        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(
+            // Lines are sent one by one.
+            DefaultPredicate::new().and(NotForContentType::const_new(LINES)),
+        ))
         .layer(from_fn(compress_if_preferred))
         .with_state(Arc::clone(app));
     let router = prefixed(router, &app.settings.url_prefix);

@@ -3,14 +3,16 @@
 import hashlib
 import importlib.util
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pullquote import Highlighter, Highlights
+from support.gated_server import encoded_texts, gated_server, open_gate
 from support.messages import names_all
-from support.server_process import ServerProcess
+from support.server_process import ServerProcess, wait_for
 
 TEXT = "Der Mond ist weiß 🌕. Brot wird aus Mehl gebacken 🍞. Öfen sind heiß."
 HTML = "<title>Caf&eacute;</title><h1>Caf&eacute;</h1><p>Bread &amp; butter 🍞 cost 3 €.</p><p>The moon is white.</p>"
@@ -134,6 +136,85 @@ def test_ndjson_matches_json(server: ServerProcess, pages: dict[str, str]) -> No
         [h["text"] for h in page["highlights"]] for page in whole["results"]
     ]
     assert rest.keys() == whole.keys() - {"results"}
+
+
+SMALL = "The moon is far."
+
+
+def large_request(**options: Any) -> dict[str, Any]:
+    """A small page, and after it a large one whose encoding waits for the gate."""
+    large = "blocker\n\n" + "\n\n".join(f"Sentence {number} of the large page is here." for number in range(1000))
+    return {
+        "query": "moon",
+        "documents": [SMALL, large],
+        "effort": "full",
+        "highlight_length": 1,
+        "top_k": 1,
+        **options,
+    }
+
+
+def lines(server: ServerProcess, body: dict[str, Any], **headers: str) -> Any:
+    accept = {"accept": "application/x-ndjson", "accept-encoding": "gzip, identity;q=0"}
+    return server.client.stream("POST", "/highlights", json=body, headers=accept | headers)
+
+
+def test_ndjson_line_is_sent_before_next_page_is_encoded(tmp_path: Path) -> None:
+    with gated_server(tmp_path) as server:
+        for query, options in (
+            ("moon", {}),
+            (["moon", "bread"], {"pairing": "all"}),
+            (["moon", "bread"], {"fuse": True}),
+        ):
+            body = large_request(query=query, explain=True, **options)
+            with lines(server, body) as answer:
+                assert (answer.status_code, answer.headers.get("content-encoding")) == (200, None)
+                read = answer.iter_lines()
+                first = json.loads(next(read))
+                assert (first["index"], first["highlights"][0]["text"]) == (0, SMALL)
+                assert "blocker" not in encoded_texts(tmp_path)
+                open_gate(tmp_path)
+                *results, rest = [first, *map(json.loads, read)]
+            whole = server.client.post("/highlights", json=body).json()
+            by_place = sorted(results, key=lambda page: (page.get("query", 0), page["index"]))
+            assert [page | {"windows_scored": 0} for page in by_place] == [
+                page | {"windows_scored": 0} for page in whole["results"]
+            ]
+            assert rest.keys() == whole.keys() - {"results"}
+            assert rest["usage"]["windows"] == whole["usage"]["windows"]
+            (tmp_path / "gate").unlink()
+            (tmp_path / "log").write_text("")
+
+
+def test_ndjson_lines_of_pages_with_a_shared_limit_come_at_the_end(server: ServerProcess) -> None:
+    documents = [SMALL, "The moon is white. " * 4000, SMALL + " It is white."]
+    for options in (
+        {"max_total_chars": 40},
+        {"max_total_highlights": 1},
+        {"dedupe": "answer"},
+        {"return_vectors": True},
+    ):
+        body = {"query": "How far is the moon?", "documents": documents, "top_k": 2, **options}
+        whole = ask(server, **body)
+        with lines(server, body) as answer:
+            *results, rest = [json.loads(line) for line in answer.iter_lines()]
+        assert results == whole["results"]
+        assert rest.keys() == whole.keys() - {"results"}
+
+
+def test_ndjson_failure_after_first_line_is_last_line(tmp_path: Path) -> None:
+    with gated_server(tmp_path) as server:
+        with lines(server, large_request(), **{"request-timeout-ms": "2000", "x-request-id": "late"}) as answer:
+            assert answer.status_code == 200
+            first, last = [json.loads(line) for line in answer.iter_lines()]
+        assert first["index"] == 0
+        assert (last["error"]["kind"], last["error"]["retryable"]) == ("deadline_exceeded", True)
+        assert last["request_id"] == "late"
+        with lines(server, large_request()) as answer:
+            next(answer.iter_lines())
+        # The client is gone, so the work ends although the gate is shut.
+        wait_for(lambda: "pullquote_requests_running 0" in server.client.get("/metrics").text)
+        open_gate(tmp_path)
 
 
 OK = {"query": "bread", "documents": ["Bread is baked."]}

@@ -40,6 +40,8 @@ pub(crate) struct AnswerWriter {
     limit: AnswerLimit,
     chunk: Vec<u8>,
     written: WrittenAnswer,
+    /// Bytes that were taken before the end.
+    taken: usize,
     /// Why a chunk could not be written.
     failure: Option<Failure>,
 }
@@ -89,7 +91,7 @@ impl AnswerWriter {
 
     fn limited(call: Call<'static>, memory: Option<RequestMemory>, sent: usize, most: usize) -> Self {
         let limit = AnswerLimit { sent, queries: 1, vectors: 0, most, field: None, advice: "request less".into() };
-        Self { call, memory, limit, chunk: Vec::new(), written: WrittenAnswer::default(), failure: None }
+        Self { call, memory, limit, chunk: Vec::new(), written: WrittenAnswer::default(), taken: 0, failure: None }
     }
 
     /// An answer to each of several queries.
@@ -157,10 +159,17 @@ impl AnswerWriter {
         Ok(self.written)
     }
 
+    /// What is written so far, which the limit still counts; the writer goes on.
+    pub(crate) fn take(&mut self) -> Result<WrittenAnswer, Failure> {
+        self.end_chunk()?;
+        self.taken += self.written.bytes;
+        Ok(std::mem::take(&mut self.written))
+    }
+
     fn end_chunk(&mut self) -> Result<(), Failure> {
-        self.check(self.written.bytes + self.chunk.len())?;
+        self.check(self.taken + self.written.bytes + self.chunk.len())?;
         self.call.check()?;
-        let is_free = self.written.chunks.is_empty();
+        let is_free = self.taken == 0 && self.written.chunks.is_empty();
         let memory = self.memory.as_ref().filter(|_| !is_free);
         let memory = memory.map(|memory| memory.reserve_answer(self.chunk.len())).transpose()?;
         self.written.add(std::mem::take(&mut self.chunk).into(), memory);

@@ -12,6 +12,8 @@ use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::http::request_id::RequestId;
+
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -188,6 +190,15 @@ impl Failure {
                         | ErrorKind::Internal
                 )
         )
+    }
+
+    /// Logs an internal failure's message, and removes it from the client's answer.
+    pub(crate) fn conceal(&mut self, id: &RequestId) {
+        if self.is_internal() {
+            let kind = self.cause.row().name;
+            tracing::error!(request_id = %id.0, failure = %kind, "{}", self.message);
+            self.message = format!("{kind}: the server failed; its log has the reason under the request id {}", id.0);
+        }
     }
 
     /// Seconds for `Retry-After`, if the server would refuse other requests too.

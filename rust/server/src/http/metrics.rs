@@ -144,6 +144,11 @@ impl Metrics {
 
     pub(crate) fn work(&self, queued: Duration, work: &Work) {
         self.queued.observe(queued.as_secs_f64());
+        self.count(work);
+    }
+
+    /// Counts work that was done after the answer had begun.
+    pub(crate) fn count(&self, work: &Work) {
         for (counter, count) in [
             (&self.windows, work.windows),
             (&self.windows_scored, work.windows_scored),

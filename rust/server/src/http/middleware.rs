@@ -150,7 +150,7 @@ impl RequestGuard<'_> {
         self.is_finished = true;
         let mut failure = response.extensions_mut().remove::<Failure>();
         if let Some(failure) = &mut failure {
-            self.conceal(failure);
+            failure.conceal(&self.id);
             response = render(failure, failure.shape.unwrap_or(errors), &self.id, &response);
         }
         let times = response.extensions_mut().remove::<RequestTimes>();
@@ -177,16 +177,6 @@ impl RequestGuard<'_> {
         }
         self.record(response.status(), failure.as_ref(), times.as_ref(), total);
         response
-    }
-
-    /// Logs an internal failure's message, and removes it from the client's answer.
-    fn conceal(&self, failure: &mut Failure) {
-        if failure.is_internal() {
-            let kind = failure.cause.row().name;
-            tracing::error!(request_id = %self.id.0, failure = %kind, "{}", failure.message);
-            failure.message =
-                format!("{kind}: the server failed; its log has the reason under the request id {}", self.id.0);
-        }
     }
 
     fn record(&mut self, status: StatusCode, failure: Option<&Failure>, times: Option<&RequestTimes>, total: Duration) {

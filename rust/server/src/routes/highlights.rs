@@ -1,13 +1,13 @@
 //! `POST /highlights`: queries and pages in, passages out. pullquote's own route.
 //!
-//! All pages of a request are one call of the engine, because they may share a budget. With `Accept:
-//! application/x-ndjson` each list of passages is a line, and a last line has the rest. So the lines begin when the
-//! call has ended; a client can then read one page's answer after the other. With `return_vectors` and `Accept:
+//! All pages of a request are one call of the engine. With `Accept: application/x-ndjson` each list of passages is a line,
+//! which is sent as soon as its pages are done (`lines`), and a last line has the rest. With `return_vectors` and `Accept:
 //! multipart/form-data`, the vectors follow the JSON as bytes (`vectors`). A form has files (`uploads`).
 
 mod blocks;
 pub(super) mod failure;
 mod highlights_body;
+mod lines;
 mod marks;
 mod request;
 mod response;
@@ -27,12 +27,12 @@ use serde_json::json;
 use self::failure::NATIVE;
 pub use self::highlights_body::{BodyLimits, BodyRefusal, HighlightsBody};
 use self::request::{prepare, take_documents};
-use self::response::Frame;
 pub(super) use self::response::is_answered;
+use self::response::{Frame, Totals, limited};
 pub(crate) use self::vectors::FORM;
 use self::vectors::{ReturnedVectors, VectorFormat};
 use crate::app::App;
-use crate::http::admission::{Admitted, admit_and_run};
+use crate::http::admission::{Admitted, admit_and_run, run};
 use crate::http::answer::Listed;
 use crate::http::failure::{Failure, refused};
 use crate::http::host_check::check_origin;
@@ -53,7 +53,8 @@ pub(super) const API: Api = Api { tag: "highlights", errors: &NATIVE };
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let lines = json!({
         "type": "string",
-        "description": "One line of JSON for each entry of `results`, and a last line with the other fields.",
+        "description": "One line of JSON for each entry of `results`, as soon as its page is done, and a last line with the other fields, or with \
+             an error.",
     });
     let form = json!({
         "type": "object",
@@ -124,19 +125,16 @@ async fn uploaded(app: &Arc<App>, request: Request) -> Result<Response, Failure>
         })
         .await?;
     let parsed = try_join_all(parsings.into_iter().map(|parsing| app.parser.run(parsing, deadline))).await?;
-    let reply = admitted.with_permit(move |app, input| {
+    run(admitted, move |app, input| {
         let documents = parsed.into_iter().map(|parsed| app.parser.finish(parsed)).collect::<Result<Vec<_>, _>>()?;
         input.memory.hold(documents.iter().map(|document| document.bytes()).sum())?;
         input.work_on(documents.iter().map(|document| document.text.len()).sum())?;
         let pages = names.into_iter().zip(documents).map(|(name, document)| RequestPage::uploaded(name, document));
         let pages: Vec<RequestPage> = pages.collect();
         check_lengths(pages.iter().map(|page| page.text.as_ref()), "file", app.settings.max_document_bytes)?;
-        let mut reply = respond(app, input, input.parse_part(&form_request)?, pages)?;
-        reply.headers.extend(input.ignored_header());
-        Ok(reply)
-    });
-    let reply = reply.await?;
-    Ok(admitted.respond(reply))
+        respond(app, input, input.parse_part(&form_request)?, pages)
+    })
+    .await
 }
 
 fn respond(
@@ -155,14 +153,19 @@ fn respond(
     }
     let end = input.end().within(options.timeout.map(seconds).transpose()?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
+    // Vectors are made for all passages together.
+    if kind == LINES && wanted.is_none() {
+        return lines::respond(app, input, request, end);
+    }
     let call = end.call();
     let answers = app.engine.wait(&call, app.engine.highlights(texts, &request.question, &call))?;
     let mut frame = Frame::new(&request, &answers, &call);
-    let mut work = answers.work;
+    let mut totals = Totals::of(&answers, options);
     let queries: Vec<&str> = texts.queries.iter().map(AsRef::as_ref).collect();
     let rows = answers.scores.len() + queries.len();
     let vector_bytes = wanted.map_or(Ok(0), |_| vectors::check(app, input, rows))?;
-    let vectors = wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut work)).transpose()?;
+    let vectors =
+        wanted.map(|wanted| wanted.encode(app, &frame.passages(), &queries, &end, &mut totals.work)).transpose()?;
     let (of_queries, bytes) = match vectors {
         Some(ReturnedVectors::Written { passages, queries }) => {
             frame.vectors = Some(passages);
@@ -171,9 +174,9 @@ fn respond(
         Some(ReturnedVectors::Bytes(bytes)) => (None, Some(bytes)),
         None => (None, None),
     };
-    let mut rest = frame.footer(&work, input.queued);
+    let (mut rest, work) = (totals.footer(&request, input.queued), totals.work);
     rest.query_vectors = of_queries.as_ref().map(|queries| queries.rows().collect());
-    let mut answer = frame.limited(input.answer()).with_vectors(vector_bytes);
+    let mut answer = limited(&request, input.answer()).with_vectors(vector_bytes);
     frame.check_marks(&answer)?;
     match bytes {
         None if kind == LINES => {

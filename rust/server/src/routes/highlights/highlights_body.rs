@@ -12,7 +12,7 @@ use pullquote_wire::request::HighlightsRequest;
 use pullquote_wire::result::Highlights;
 
 use super::request::{PreparedRequest, prepare, take_documents};
-use super::response::Frame;
+use super::response::{Frame, Totals, limited};
 use crate::http::answer::{AnswerWriter, Listed, WrittenAnswer};
 use crate::http::body;
 use crate::http::failure::{Cause, Failure, refused};
@@ -99,10 +99,10 @@ impl HighlightsBody {
     pub fn response(&self, answers: &Answers, queued: Duration) -> Result<Vec<u8>> {
         let call = self.call();
         let frame = Frame::new(&self.request, answers, &call);
-        let mut answer = frame.limited(AnswerWriter::hosted(self.call(), self.bytes));
+        let mut answer = limited(&self.request, AnswerWriter::hosted(self.call(), self.bytes));
+        let rest = Totals::of(answers, &self.request.options).footer(&self.request, queued);
         let written = frame.check_marks(&answer).and_then(|()| {
-            answer
-                .json(&Highlights { results: Listed(|| frame.pages()), rest: frame.footer(&answers.work, queued) })?;
+            answer.json(&Highlights { results: Listed(|| frame.pages()), rest })?;
             answer.finish()
         });
         written.map(WrittenAnswer::into_vec).map_err(|failure| {

@@ -1,7 +1,9 @@
 //! The response: the highlights of each page, with offsets in the unit of the request.
 
+use std::ops::Range;
 use std::time::Duration;
 
+use pullquote_core::engine::options::Options;
 use pullquote_core::engine::{Answers, Pairing, Rows, Work, number, pair};
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::runtime::call::Call;
@@ -22,48 +24,42 @@ pub(super) struct Frame<'call> {
     answers: &'call Answers,
     call: &'call Call<'static>,
     rows: Rows<'call>,
+    /// The pages of the request that these are the answers for.
+    range: Range<usize>,
     /// The vector of each passage, if vectors are part of the JSON.
     pub(super) vectors: Option<Written>,
 }
 
-impl<'call> Frame<'call> {
-    pub(super) fn new(request: &'call PreparedRequest, answers: &'call Answers, call: &'call Call<'static>) -> Self {
-        let rows = Rows::new(answers, 0..answers.scores.len(), |page| request.texts.pages[page].as_ref());
-        Self { request, answers, call, rows, vectors: None }
+/// What the last part of a response says of all pages.
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) work: Work,
+    is_answered: bool,
+    has_highlights: bool,
+    warning: Option<String>,
+}
+
+impl Totals {
+    pub(super) fn of(answers: &Answers, options: &Options) -> Self {
+        let mut totals = Self::default();
+        totals.add(answers, options);
+        totals
     }
 
-    /// Limits an answer, and names the option that makes it large.
-    pub(super) fn limited(&self, answer: AnswerWriter) -> AnswerWriter {
-        let PreparedRequest { texts, options, return_texts, return_blocks, marks, .. } = self.request;
-        let queries = if texts.pairing == Pairing::All { texts.queries.len() } else { 1 };
-        let options = [
-            ("context", options.context > 0),
-            ("pre_tags", marks.is_some()),
-            ("explain", options.explain),
-            ("return_blocks", *return_blocks),
-            ("return_texts", *return_texts),
-            ("top_k", true),
-        ];
-        let used: Vec<&str> = options.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
-        let advice = format!("use less of {}, or send fewer documents at once", used.join(", "));
-        answer.for_queries(queries).advising(used[0], advice)
+    pub(super) fn add(&mut self, answers: &Answers, options: &Options) {
+        self.work += answers.work;
+        self.is_answered |= is_answered(&answers.scores);
+        self.has_highlights |= !answers.scores.is_empty();
+        self.warning = self.warning.take().or_else(|| answers.warning(options));
     }
 
-    /// Refuses tags that would make a highlight too large, which is in memory as a whole.
-    pub(super) fn check_marks(&self, answer: &AnswerWriter) -> Result<(), Failure> {
-        let bytes = |marks: &Marks| self.answers.matches.words.len().saturating_mul(marks.bytes());
-        self.request.marks.as_ref().map_or(Ok(()), |marks| answer.check(bytes(marks)))
-    }
-
-    /// The highlights of each page, in the order of the answers.
-    pub(super) fn pages(&self) -> impl Iterator<Item = PageHighlights<'_, impl Serialize>> {
-        (0..self.answers.ends.len()).map(|answer| self.page(answer))
-    }
-
-    pub(super) fn footer(&self, work: &Work, queued: Duration) -> Footer<'_> {
+    pub(super) fn footer<'page>(&self, request: &PreparedRequest, queued: Duration) -> Footer<'page> {
+        let Self { work, is_answered, has_highlights, warning } = self;
+        let of_options = warning.clone().filter(|_| !has_highlights);
+        let warnings: Vec<String> = of_options.into_iter().chain(file_warnings(request)).collect();
         Footer {
-            answered: is_answered(&self.answers.scores),
-            offsets: self.request.offsets,
+            answered: *is_answered,
+            offsets: request.offsets,
             usage: HighlightsUsage {
                 windows: work.windows,
                 windows_scored: work.windows_scored,
@@ -78,16 +74,62 @@ impl<'call> Frame<'call> {
                 waiting: work.waiting.as_secs_f64(),
                 ranking: work.ranking.as_secs_f64(),
             },
-            warnings: Some(self.warnings()).filter(|warnings| !warnings.is_empty()),
+            warnings: Some(warnings).filter(|warnings| !warnings.is_empty()),
             query_vectors: None,
         }
     }
+}
 
-    fn warnings(&self) -> Vec<String> {
-        let of_file =
-            |(index, page): (usize, &RequestText)| Some(format!("file[{index}]: {}", page.upload()?.warning.as_ref()?));
-        let of_files = self.request.texts.pages.iter().enumerate().filter_map(of_file);
-        self.answers.warning(&self.request.options).into_iter().chain(of_files).collect()
+fn file_warnings(request: &PreparedRequest) -> impl Iterator<Item = String> {
+    let of_file =
+        |(index, page): (usize, &RequestText)| Some(format!("file[{index}]: {}", page.upload()?.warning.as_ref()?));
+    request.texts.pages.iter().enumerate().filter_map(of_file)
+}
+
+/// Limits an answer, and names the option that makes it large.
+pub(super) fn limited(request: &PreparedRequest, answer: AnswerWriter) -> AnswerWriter {
+    let PreparedRequest { texts, options, return_texts, return_blocks, marks, .. } = request;
+    let queries = if texts.pairing == Pairing::All { texts.queries.len() } else { 1 };
+    let options = [
+        ("context", options.context > 0),
+        ("pre_tags", marks.is_some()),
+        ("explain", options.explain),
+        ("return_blocks", *return_blocks),
+        ("return_texts", *return_texts),
+        ("top_k", true),
+    ];
+    let used: Vec<&str> = options.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
+    let advice = format!("use less of {}, or send fewer documents at once", used.join(", "));
+    answer.for_queries(queries).advising(used[0], advice)
+}
+
+impl<'call> Frame<'call> {
+    /// Answers for all pages.
+    pub(super) fn new(request: &'call PreparedRequest, answers: &'call Answers, call: &'call Call<'static>) -> Self {
+        Self::of_pages(request, answers, call, 0..request.texts.pages.len())
+    }
+
+    /// Answers for some pages.
+    pub(super) fn of_pages(
+        request: &'call PreparedRequest,
+        answers: &'call Answers,
+        call: &'call Call<'static>,
+        range: Range<usize>,
+    ) -> Self {
+        let pages = &request.texts.pages[range.clone()];
+        let rows = Rows::new(answers, 0..answers.scores.len(), |page| pages[page].as_ref());
+        Self { request, answers, call, rows, range, vectors: None }
+    }
+
+    /// Refuses tags that would make a highlight too large, which is in memory as a whole.
+    pub(super) fn check_marks(&self, answer: &AnswerWriter) -> Result<(), Failure> {
+        let bytes = |marks: &Marks| self.answers.matches.words.len().saturating_mul(marks.bytes());
+        self.request.marks.as_ref().map_or(Ok(()), |marks| answer.check(bytes(marks)))
+    }
+
+    /// The highlights of each page, in the order of the answers.
+    pub(super) fn pages(&self) -> impl Iterator<Item = PageHighlights<'_, impl Serialize>> {
+        (0..self.answers.ends.len()).map(|answer| self.page(answer))
     }
 
     /// The text of each passage, in the order of the answers' columns.
@@ -100,16 +142,17 @@ impl<'call> Frame<'call> {
     }
 
     fn page(&self, answer: usize) -> PageHighlights<'_, impl Serialize> {
-        let (request, pages) = (self.request, self.request.texts.pages.len());
-        let (query, index) = match request.texts.pairing {
+        let (request, pages) = (self.request, self.range.len());
+        let (query, page) = match request.texts.pairing {
             Pairing::All => (answer / pages, answer % pages),
-            Pairing::Each => (answer, answer),
+            Pairing::Each => (self.range.start + answer, answer),
             Pairing::Fused => (0, answer),
         };
-        let (rows, format) = (self.answers.rows_of(answer), self.answers.formats[index]);
+        let index = self.range.start + page;
+        let (rows, format) = (self.answers.rows_of(answer), self.answers.formats[page]);
         let source = request.texts.pages[index].as_ref();
         // What does not depend on the query is said once.
-        let is_first = answer == index;
+        let is_first = answer == page;
         PageHighlights {
             index,
             id: request.ids[index].as_deref().map(Into::into),
@@ -119,19 +162,19 @@ impl<'call> Frame<'call> {
                 .map(|failure| PageError { kind: failure.cause.row().name, message: failure.message.as_str().into() }),
             text_hash: request.text_hashes[index].as_str().into(),
             format: format.name().into(),
-            windows: self.answers.windows[index],
-            windows_scored: self.answers.windows_scored[index],
+            windows: self.answers.windows[page],
+            windows_scored: self.answers.windows_scored[page],
             answered: is_answered(&self.answers.scores[rows.clone()]),
             text: (request.return_texts && is_first)
-                .then(|| self.answers.texts[index].as_deref().unwrap_or(source).into()),
+                .then(|| self.answers.texts[page].as_deref().unwrap_or(source).into()),
             // Of a call that has ended, no answer is sent: the writer checks that at its end.
             blocks: (request.return_blocks && is_first)
                 .then(|| blocks(source, format, request.offsets, &|| self.call.check()).unwrap_or_default()),
-            highlights: Listed(move || rows.clone().map(move |row| self.highlight(index, row))),
+            highlights: Listed(move || rows.clone().map(move |row| self.highlight(page, row))),
         }
     }
 
-    /// A row's highlight with the fields that the request asks for.
+    /// A row's highlight with the fields that the request asks for; of one of these pages.
     fn highlight(&self, page: usize, row: usize) -> Highlight<'_> {
         let (request, answers) = (self.request, self.answers);
         let mut highlight = self.rows.highlight(row, request.offsets);
@@ -150,7 +193,9 @@ impl<'call> Frame<'call> {
             let words = answers.matches_of(row).map(|found| pair(&answers.matches.spans, found));
             marks.around(positions, start..end, words)
         });
-        if let Some(document) = request.texts.pages[page].upload().filter(|document| !document.page_starts.is_empty()) {
+        if let Some(document) =
+            request.texts.pages[self.range.start + page].upload().filter(|document| !document.page_starts.is_empty())
+        {
             highlight.page_number = document.page_number(start);
             highlight.rectangles = Some(document.rectangles(start, positions.between(start, end)));
         }
