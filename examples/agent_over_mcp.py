@@ -32,7 +32,7 @@ async def main() -> None:
         answer = (await client.call_tool(tool.name, arguments)).structured_content
     assert answer is not None
     if not answer["answered"]:
-        print("The files do not answer this.")
+        print(answer["note"])
         return
     best = answer["passages"][0]
     name = Path(best["source"]).name

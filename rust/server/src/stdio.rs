@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::http::log;
 use crate::net::shutdown::Signals;
 use crate::router::runtime;
-use crate::routes::mcp::{Sources, ToolAnswer, server_config, tools};
+use crate::routes::mcp::{SOME_FAILED, Sources, ToolAnswer, server_config, tools};
 use crate::settings::Settings;
 use backend::Backend;
 use files::{FileText, Files};
@@ -177,13 +177,18 @@ impl AgentTools {
             texts.extend(read.iter().map(|file| file.document.text.as_str().into()));
             let has_urls = arguments.get("urls").and_then(Value::as_array).is_some_and(|urls| !urls.is_empty());
             if first + read.len() == 0 && !has_urls && !failed.is_empty() {
-                return Ok(CallToolResult::structured(json!(ToolAnswer::unanswered(failed))));
+                return Ok(CallToolResult::structured(json!(ToolAnswer::unread(failed))));
             }
         }
         let found = self.backend.call("highlights", arguments).await?;
         let Some(Value::Object(mut answer)) = found.structured_content else { return Ok(found) };
         for passage in answer.get_mut("passages").and_then(Value::as_array_mut).into_iter().flatten() {
             name_file(passage, first, &read);
+        }
+        if let Some(Value::String(note)) = answer.get_mut("note")
+            && !(note.is_empty() || failed.is_empty() || note.ends_with(SOME_FAILED))
+        {
+            note.push_str(SOME_FAILED);
         }
         let of_backend = answer.remove("failed").unwrap_or_default();
         let all = failed.iter().map(|file| json!(file)).chain(of_backend.as_array().into_iter().flatten().cloned());

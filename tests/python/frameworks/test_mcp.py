@@ -99,6 +99,10 @@ def test_files_outside_the_folder_are_not_there(folder: Path) -> None:
     assert [failed["source"] for failed in answer["failed"]] == names
     assert all(names_all(failed["reason"], folder) for failed in answer["failed"])
     assert (answer["answered"], answer["passages"], answer["total_tokens"]) == (False, [], 0)
+    assert names_all(answer["note"], "No source", "read")
+    query = "Who won the match in Lagos?"
+    answer = call(agent("--folder", str(folder)), "highlights", query=query, files=["nowhere.txt", "bread.txt"])
+    assert names_all(answer["note"], "words", "failed")
 
 
 def test_files_that_cannot_be_read_leave_the_others(folder: Path) -> None:

@@ -74,10 +74,15 @@ def test_highlights_answers_with_the_best_first(serving: ServerProcess, limits: 
 
 
 def test_nothing_that_answers_is_said_in_words(serving: ServerProcess) -> None:
-    for texts in ([BREAD], [""]):
-        answer = call(f"{serving.url}/mcp", "highlights", query="Who won the match in Lagos?", texts=texts)
+    for texts, limits, words in (
+        ([BREAD], {}, ["words", "nearest"]),
+        ([""], {}, ["no text"]),
+        ([BREAD], {"max_tokens": 1}, ["max_tokens=1"]),
+    ):
+        answer = call(f"{serving.url}/mcp", "highlights", query="Who won the match in Lagos?", texts=texts, **limits)
         assert answer["answered"] is False
-        assert names_all(answer["note"], "Nothing", "answers")
+        assert names_all(answer["note"], *words)
+        assert "failed" not in answer["note"]
 
 
 BOOK = {"moon.xhtml": "<p>The distance of the Moon is about thirty times the diameter of the Earth.</p>"}

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::failure::MCP;
-pub(crate) use self::highlights::{FailedSource, ToolAnswer};
+pub(crate) use self::highlights::{FailedSource, SOME_FAILED, ToolAnswer};
 use self::highlights::{HighlightsArguments, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;

@@ -28,7 +28,8 @@ use crate::routes::item_limits::{check_count, check_lengths};
 /// Beyond this, counting the tokens of all sources would take longer than finding the passages.
 const MAX_COUNTED_CHARS: usize = 2_000_000;
 
-const UNANSWERED: &str = "Nothing in these sources answers the query; passages, if any, are only the nearest ones.";
+/// Of an answer that not all sources could give.
+pub(crate) const SOME_FAILED: &str = " Sources that could not be read are in failed.";
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct HighlightsArguments {
@@ -64,11 +65,11 @@ const fn most_passages() -> i64 {
 #[schemars(title = "Answer")]
 pub(crate) struct ToolAnswer {
     #[schemars(
-        description = "false if nothing in the sources answers the query; the passages are then the nearest ones"
+        description = "false if no passage answers the query in its words; the passages are then the nearest ones"
     )]
     answered: bool,
-    #[schemars(description = "a message if nothing answers the query; otherwise empty")]
-    note: &'static str,
+    #[schemars(description = "why nothing answers the query; otherwise empty")]
+    note: Cow<'static, str>,
     passages: Vec<Passage>,
     #[schemars(description = "whether the sources have more text than these passages")]
     truncated: bool,
@@ -107,9 +108,9 @@ pub(crate) struct FailedSource {
 
 impl ToolAnswer {
     /// The answer if no source could be read.
-    pub(crate) const fn unanswered(failed: Vec<FailedSource>) -> Self {
-        let passages = Vec::new();
-        Self { answered: false, note: UNANSWERED, passages, truncated: false, total_tokens: Some(0), failed }
+    pub(crate) const fn unread(failed: Vec<FailedSource>) -> Self {
+        let note = Cow::Borrowed("No source could be read; failed says why.");
+        Self { answered: false, note, passages: Vec::new(), truncated: false, total_tokens: Some(0), failed }
     }
 }
 
@@ -187,7 +188,7 @@ fn respond(
     });
     let sources: Vec<Source> = texts.chain(pages.iter().map(|(named, page)| Source::of(named, page))).collect();
     if sources.is_empty() {
-        return Ok((result(input, &ToolAnswer::unanswered(failed))?, Work::default()));
+        return Ok((result(input, &ToolAnswer::unread(failed))?, Work::default()));
     }
     let request = Request {
         queries: vec![body.query.as_str()],
@@ -210,7 +211,7 @@ fn respond(
     let is_answered = is_answered(&answers.scores);
     let answer = ToolAnswer {
         answered: is_answered,
-        note: if is_answered { "" } else { UNANSWERED },
+        note: if is_answered { Cow::default() } else { note(&answers, body.max_tokens, !failed.is_empty()).into() },
         truncated: passages.iter().map(|passage| passage.text.len()).sum::<usize>()
             < read.iter().map(|text| text.trim().len()).sum(),
         passages,
@@ -230,6 +231,18 @@ impl<'call> Source<'call> {
             page: Some(named),
         }
     }
+}
+
+/// Why none of these answers says what the query asks.
+fn note(answers: &Answers, max_tokens: i64, has_failed: bool) -> String {
+    let why = if !answers.scores.is_empty() {
+        "No passage says it in these words; those here are only the nearest ones.".to_owned()
+    } else if answers.windows.iter().all(|windows| *windows == 0) {
+        "The sources have no text.".to_owned()
+    } else {
+        format!("No passage is within max_tokens={max_tokens}; ask for more.")
+    };
+    why + if has_failed { SOME_FAILED } else { "" }
 }
 
 fn failed_source(page: &NamedPage) -> Option<FailedSource> {
