@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source",
+    "check_limit",
     "check_options",
     "check_source",
     "default_source",
@@ -79,6 +80,13 @@ def check_options(options: Mapping[str, Any], adapter: str, own: Sequence[str] =
         message = f"{adapter}(): got an unexpected keyword argument {name!r}{own_one}"
         raise InvalidTypeError(message)
     return cast(Options, dict(options))
+
+
+def check_limit(name: str, limit: object) -> None:
+    """Raise `InvalidArgumentError` unless a number of passages of all documents is None or at least 1."""
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        message = f"{name} must be at least 1, or None for all, not {limit!r}"
+        raise InvalidArgumentError(message)
 
 
 def title_of(metadata: Mapping[str, Any]) -> str | None:

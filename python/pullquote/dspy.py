@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
-from pullquote._adapter import Source, check_options, check_source, default_source, find_passages
+from pullquote._adapter import Source, check_limit, check_options, check_source, default_source, find_passages
 from pullquote._extras import needs_extra
 from pullquote._request.options import Options
 from pullquote._results.highlights import Highlights
@@ -52,6 +52,7 @@ def passages_tool(
     """
     checked = check_options(options, "passages_tool", ["top_n"])
     check_source(highlighter)
+    check_limit("top_n", top_n)
     if not isinstance(documents, Mapping):
         message = f"documents must be a mapping from titles to texts, not {type(documents).__name__}"
         raise InvalidTypeError(message)

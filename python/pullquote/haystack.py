@@ -6,9 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from pullquote._adapter import Source, check_options, check_source, default_source, find_passages, title_of
+from pullquote._adapter import (
+    Source,
+    check_limit,
+    check_options,
+    check_source,
+    default_source,
+    find_passages,
+    title_of,
+)
 from pullquote._engine.highlighter import Highlighter
 from pullquote._extras import needs_extra
+from pullquote._request.signatures import checked
 from pullquote._results.highlight import Highlight
 from pullquote.client import Client
 from pullquote.errors import InvalidArgumentError
@@ -49,6 +58,7 @@ class PullquoteExtractor:
     option.
     """
 
+    @checked
     def __init__(
         self,
         model: str | None = None,
@@ -64,9 +74,7 @@ class PullquoteExtractor:
             message = "model, url and highlighter exclude each other; pass one of them"
             raise InvalidArgumentError(message)
         check_source(highlighter)
-        if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
-            message = f"top_k must be at least 1, or None for all, not {top_k!r}"
-            raise InvalidArgumentError(message)
+        check_limit("top_k", top_k)
         self.model, self.url, self.api_key, self.highlighter = model, url, api_key, highlighter
         self.top_k = top_k
         self.options = dict(check_options(options or {}, type(self).__name__))

@@ -20,8 +20,9 @@ from pullquote._adapter import (
 )
 from pullquote._extras import needs_extra
 from pullquote._request.options import Options
+from pullquote._request.signatures import did_you_mean
 from pullquote._results.highlight import Highlight
-from pullquote.errors import InvalidArgumentError
+from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 with needs_extra("llamaindex"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -125,7 +126,8 @@ class PullquoteEmbedding(BaseEmbedding):
     Instead, `model_name` is a model's name or directory, as of `pullquote.highlights`. Vectors have length one.
     `embed_batch_size` texts are one call of `embed`.
 
-    Raises `InvalidArgumentError` for a `model_name` that is not that of the highlighter.
+    Raises `InvalidArgumentError` for a `model_name` that is not that of the highlighter, and `InvalidTypeError` for an unknown
+    argument.
     """
 
     _highlighter: Source | None = PrivateAttr()
@@ -140,8 +142,14 @@ class PullquoteEmbedding(BaseEmbedding):
     ) -> None:
         """Keep the highlighter, or load the model; without both, the first call loads the embedded one.
 
-        `settings` are those of LlamaIndex's `BaseEmbedding`.
+        `settings` are those of LlamaIndex's `BaseEmbedding`. Raises `InvalidTypeError` for others, which that would ignore.
         """
+        known = [name for name in type(self).model_fields if name != "model_name"]
+        if unknown := settings.keys() - known:
+            name = min(unknown)
+            meant = did_you_mean(name, ["highlighter", "model_name", *known])
+            message = f"{type(self).__name__}(): got an unexpected keyword argument {name!r}{meant}"
+            raise InvalidTypeError(message)
         source = embedding_source(highlighter, model_name, "model_name")
         super().__init__(
             **{"model_name": model_name or model_of(highlighter), "embed_batch_size": embed_batch_size, **settings}

@@ -32,6 +32,8 @@ def test_tool_honours_limits_in_one_call(counting: CountingHighlighter) -> None:
     assert 0 < sum(len(passage["text"]) for passage in budget) <= 60
     assert counting.calls == [4, 4, 4]
     assert passages_tool({}, counting)(question=QUESTION) == []
+    with raises(InvalidArgumentError, "top_n", "0"):
+        passages_tool({"Facts": "The Moon is far."}, top_n=0)
     with raises(InvalidTypeError, "passages_tool", "top_j", "top_k"):
         passages_tool(DOCUMENTS, top_j=1)  # type: ignore[call-arg]
     with raises(InvalidTypeError, "documents", "mapping", "list"):

@@ -121,6 +121,8 @@ def test_arguments_are_checked(highlighter: pullquote.Highlighter) -> None:
         PullquoteExtractor("model", url="http://127.0.0.1:1")
     with raises(InvalidArgumentError, "top_k", "0"):
         PullquoteExtractor(top_k=0)
+    with raises(InvalidTypeError, "PullquoteExtractor", "'top_n'", "'top_k'"):
+        PullquoteExtractor(top_n=1)  # type: ignore[call-arg]
     with raises(InvalidTypeError, "top_j", "top_k"):
         PullquoteExtractor(options={"top_j": 1})
     with raises(InvalidArgumentError, "highlighter"):

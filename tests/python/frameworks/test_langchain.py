@@ -127,6 +127,8 @@ def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:
         PullquoteCompressor(highlighter, top_j=1)  # type: ignore[call-arg]
     with raises(InvalidTypeError, "topn", "'top_n' of all documents", "'top_k' of each"):
         PullquoteCompressor(highlighter, topn=1)  # type: ignore[call-arg]
+    with raises(InvalidTypeError, "PullquoteEmbeddings", "'model_name'", "'model'"):
+        PullquoteEmbeddings(model_name="BAAI/bge-small-en-v1.5")  # type: ignore[call-arg]
     with raises(InvalidTypeError, "titles", "PullquoteCompressor sets it"):
         PullquoteCompressor(highlighter, titles=["a"])
     with raises(ValueError, "top_n"):

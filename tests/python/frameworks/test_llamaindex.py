@@ -122,6 +122,11 @@ def test_embedding_computes_the_model_that_is_named(highlighter: pullquote.Highl
 
 
 def test_arguments_are_checked(highlighter: pullquote.Highlighter) -> None:
+    # BaseEmbedding would ignore it, and compute with another model.
+    with raises(InvalidTypeError, "PullquoteEmbedding", "'model'", "'model_name'"):
+        PullquoteEmbedding(model="BAAI/bge-small-en-v1.5")
+    with raises(InvalidTypeError, "similarity_cutoff", "'min_score'"):
+        PullquotePostprocessor(highlighter, similarity_cutoff=0.5)  # type: ignore[call-arg]
     with raises(InvalidTypeError, "PullquotePostprocessor", "top_j", "top_k"):
         PullquotePostprocessor(highlighter, top_j=1)  # type: ignore[call-arg]
     with raises(InvalidTypeError, "topn", "'top_n' of all documents", "'top_k' of each"):

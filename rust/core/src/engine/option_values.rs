@@ -219,10 +219,15 @@ impl de::Error for OptionError {
 }
 
 /// What other libraries and engines call ours.
-const OTHER_NAMES: [(&str, &[&str]); 11] = [
+const OTHER_NAMES: [(&str, &[&str]); 13] = [
     ("top_k", &["count", "k", "limit", "max_results", "n", "num_results", "number_of_fragments", "size", "top_n"]),
     ("top_n", &["k", "limit", "n", "top_k"]),
-    ("min_score", &["cutoff", "min_similarity", "score_threshold", "similarity_threshold", "threshold"]),
+    (
+        "min_score",
+        &["cutoff", "min_similarity", "score_threshold", "similarity_cutoff", "similarity_threshold", "threshold"],
+    ),
+    ("model", &["embedding_model", "model_id", "model_name", "model_name_or_path"]),
+    ("model_name", &["embedding_model", "model", "model_id", "model_name_or_path"]),
     ("max_chars", &["fragment_size", "max_characters", "max_length", "num_characters"]),
     ("highlight_length", &["chunk_size", "length", "num_sentences", "window", "window_size"]),
     ("step_size", &["chunk_overlap", "overlap", "step", "stride"]),
