@@ -202,8 +202,8 @@ class Highlighter(EngineHandle):
           ``"markdown"`` are those of the source; those in ``"html"`` are of the text that a browser shows, and `source_start`
           and `source_end` those of the source. In Python also a list, with one for each page.
         - `unit`: unit of windows: ``"sentence"``, ``"word"``, or ``"token"`` of the model.
-        - `highlight_length`: length of a window, in units. A passage spans at most `2 * highlight_length - 1` units, except
-          blocks that stay whole.
+        - `highlight_length`: length of a window, in units. A passage spans at most `2 * highlight_length - 1` units, without
+          headings, except blocks that stay whole.
         - `step_size`: distance between the starts of two windows, in units; above `highlight_length` only with `allow_gaps`.
           The windows of a page may repeat its text a thousand times, or have 16 million units together.
         - `allow_gaps`: allow a `step_size` above `highlight_length`, which skips text.

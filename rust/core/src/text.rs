@@ -2,6 +2,7 @@
 
 pub mod formats;
 pub mod kinds;
+mod outline;
 pub mod page;
 pub mod pieces;
 pub mod positions;

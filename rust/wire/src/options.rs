@@ -74,7 +74,7 @@ crate::settings! {
         unit: Unit = Unit::Sentence,
         /// Length of a window, in units.
         ///
-        /// A passage spans at most `2 * highlight_length - 1` units, except blocks that stay whole.
+        /// A passage spans at most `2 * highlight_length - 1` units, without headings, except blocks that stay whole.
         #[serde(deserialize_with = "count")]
         #[schemars(range(min = 1))]
         highlight_length: i64 = 3,

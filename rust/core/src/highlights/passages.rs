@@ -22,6 +22,10 @@ use crate::text::pieces::Units;
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
 
+/// A passage of a heading grows around the best unit of its section with at least this share of the heading's relevance:
+/// the heading's also comes from its words, which that unit does not repeat.
+const MIN_SHARE_OF_HEADING: f32 = 0.4;
+
 /// Bytes of passages that are compared with better ones to find duplicates, as a multiple of the page's text, and for
 /// any page.
 const COMPARED_PER_PAGE: usize = 16;
@@ -229,6 +233,69 @@ fn drop_above_limits(bounds: &Bounds, pages: &mut [Vec<Passage>], counted: &[Cou
     has_dropped
 }
 
+/// The sections of a page, whose borders no passage crosses. Empty for [`Seeds::Windows`].
+#[derive(Default)]
+struct Sections {
+    /// The number of each unit's section.
+    of_units: Vec<u32>,
+    /// Headings before each unit, and in the whole page.
+    headings_before: Vec<u32>,
+    /// For each section the unit that most probably answers and is no heading.
+    best: Vec<Option<usize>>,
+}
+
+impl Sections {
+    fn new(page: &RankedPage) -> Self {
+        let RankedPage { units, scores, .. } = page;
+        let of_units = units.section_numbers();
+        let mut is_heading = vec![0; of_units.len() + 1];
+        for heading in &units.headings {
+            is_heading[heading.clone()].fill(1);
+        }
+        let mut best = vec![None; of_units.last().map_or(0, |last| *last as usize + 1)];
+        for (unit, section) in of_units.iter().enumerate().filter(|(unit, _)| is_heading[*unit] == 0) {
+            let best: &mut Option<usize> = &mut best[*section as usize];
+            if best.is_none_or(|best| scores.logits[unit] > scores.logits[best]) {
+                *best = Some(unit);
+            }
+        }
+        let mut before = 0;
+        let headings_before = is_heading.into_iter().map(|heading| {
+            before += heading;
+            before - heading
+        });
+        Self { of_units, headings_before: headings_before.collect(), best }
+    }
+
+    fn are_one(&self, unit: usize, other: usize) -> bool {
+        self.of_units[unit] == self.of_units[other]
+    }
+
+    fn headings(&self, units: &Range<usize>) -> usize {
+        (self.headings_before[units.end] - self.headings_before[units.start]) as usize
+    }
+
+    /// Units that are no headings.
+    fn content(&self, units: &Range<usize>) -> usize {
+        units.len() - self.headings(units)
+    }
+
+    /// The units that are no headings.
+    fn content_of(&self, units: &Range<usize>) -> impl Iterator<Item = usize> {
+        units.clone().filter(|unit| self.headings(&(*unit..unit + 1)) == 0)
+    }
+
+    /// The unit around which the passage of a seed grows: for a heading the unit of its section that most probably
+    /// answers, if that is relevant.
+    fn content_seed(&self, seed: usize, relevance: &[f32]) -> usize {
+        if self.headings(&(seed..seed + 1)) == 0 {
+            return seed;
+        }
+        let best = self.best[self.of_units[seed] as usize];
+        best.filter(|best| relevance[*best] >= MIN_SHARE_OF_HEADING * relevance[seed]).unwrap_or(seed)
+    }
+}
+
 /// The passages selected on a page so far.
 struct PageSelection<'page> {
     /// The page's place among all.
@@ -236,6 +303,7 @@ struct PageSelection<'page> {
     ranked: RankedPage<'page>,
     /// The group of each unit; empty for [`Seeds::Windows`].
     group_of: Vec<u32>,
+    sections: Sections,
     /// By a run's first unit: its end and its best seed.
     runs: BTreeMap<usize, (usize, usize)>,
     remaining: Budget,
@@ -253,11 +321,13 @@ impl<'page> PageSelection<'page> {
                 group_of.resize(group.end, number);
             }
         }
+        let sections = if group_of.is_empty() { Sections::default() } else { Sections::new(&ranked) };
         let comparable = MIN_COMPARED + COMPARED_PER_PAGE.saturating_mul(ranked.page.text().len());
         Self {
             number,
             ranked,
             group_of,
+            sections,
             runs: BTreeMap::new(),
             remaining: bounds.page,
             seen: SeenShingles::default(),
@@ -283,7 +353,10 @@ impl<'page> PageSelection<'page> {
         let run = match self.ranked.seeds {
             Seeds::Windows(windows) => windows[seed].clone(),
             Seeds::Units(_) if joins => self.group(seed, max_group),
-            Seeds::Units(max_units) => self.expand(seed, max_units, remaining, max_group),
+            Seeds::Units(max_units) => {
+                let start = self.sections.content_seed(seed, &self.ranked.scores.relevance);
+                self.expand(start, max_units, remaining, max_group)
+            }
         };
         if self.overlaps(&run) {
             return Choice::Dropped;
@@ -383,19 +456,26 @@ impl<'page> PageSelection<'page> {
         let added = self.group(unit, max_group);
         let units = run.units.start.min(added.start)..run.units.end.max(added.end);
         let is_selected = self.overlaps(&added);
-        if units.len() > max_units || is_selected || !remaining.fits(self.length(&units)) {
+        let leaves_section = !self.sections.are_one(units.start, units.end - 1);
+        if self.sections.content(&units) > max_units
+            || is_selected
+            || leaves_section
+            || !remaining.fits(self.length(&units))
+        {
             return None;
         }
-        let relevance = &self.ranked.scores.relevance[added];
-        let gain = run.gain + relevance.iter().map(|relevance| relevance - threshold).sum::<f32>();
+        let relevance = &self.ranked.scores.relevance[added.clone()];
+        let content = self.sections.content_of(&added);
+        let gain = run.gain + content.map(|unit| self.ranked.scores.relevance[unit] - threshold).sum::<f32>();
         Some(GrowingRun { units, gain, reaches_threshold: relevance.iter().any(|relevance| *relevance >= threshold) })
     }
 
     /// Joins a run with the selected runs that it touches. Returns it with the length of those.
     fn with_neighbours(&self, run: &Range<usize>) -> (Range<usize>, Budget) {
         let before = self.runs.range(..run.start).next_back().map(|(start, (end, _))| *start..*end);
-        let before = before.filter(|before| before.end == run.start);
-        let after = self.runs.get(&run.end).map(|(end, _)| run.end..*end);
+        let is_one = |left: usize| self.sections.are_one(left, left + 1);
+        let before = before.filter(|before| before.end == run.start && is_one(before.end - 1));
+        let after = self.runs.get(&run.end).filter(|_| is_one(run.end - 1)).map(|(end, _)| run.end..*end);
         let mut spent = Budget { chars: 0, tokens: 0 };
         for neighbour in before.iter().chain(&after) {
             let length = self.length(neighbour);

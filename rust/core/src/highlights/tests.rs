@@ -87,6 +87,27 @@ fn groups_stay_together_unless_they_exceed_the_budget() {
 }
 
 #[test]
+fn no_passage_crosses_the_border_of_a_section() {
+    let (text, mut units) = sentences(7);
+    (units.headings, units.heading_levels) = (vec![0..1, 3..4], vec![1, 1]);
+    let page = PageText::new(&text);
+    let choose = |relevance: &[f32], max_units, top_k, max_chars| {
+        let scores = scores(relevance);
+        let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
+        runs(choose_passages(&[ranked], &bounds(top_k, max_chars), &unstopped).unwrap().remove(0))
+    };
+    assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, Some(1), None), [(1, 3)]);
+    assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, None, Some(70)), [(0, 3), (3, 6)], "nor do neighbours");
+    // The heading is more relevant than the text that answers below it, and no unit of those that may be three.
+    assert_eq!(choose(&[0.0, 0.0, 0.0, 4.0, 1.5, 1.6, 1.9], 3, Some(1), None), [(4, 7)]);
+    units.groups = vec![0..1, 1..2, 2..3, 3..5, 5..6, 6..7];
+    let scores = scores(&[0.0, 0.0, 0.0, 4.0, 1.5, 1.6, 1.9]);
+    let ranked = ranked(&page, &units, Seeds::Units(3), &scores);
+    let chosen = choose_passages(&[ranked], &bounds(Some(1), None), &unstopped).unwrap().remove(0);
+    assert_eq!(runs(chosen), [(3, 7)]);
+}
+
+#[test]
 fn max_total_chars_goes_to_the_most_relevant_passages() {
     let (text, units) = sentences(3);
     let page = PageText::new(&text);

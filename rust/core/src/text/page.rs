@@ -27,8 +27,8 @@ pub struct Block {
     pub kind: BlockKind,
     /// Whether it continues the block before it: a further row of a table, line of code, or paragraph of a list item.
     pub continues: bool,
-    /// Of a heading whose markup says it: its level, from 1. Otherwise 0.
-    pub heading_level: u8,
+    /// Of a heading whose markup says it: its level, from 1. Of anything else: how many lists it is in. Otherwise 0.
+    pub level: u8,
 }
 
 /// The kind of content of a block.
@@ -36,8 +36,14 @@ pub struct Block {
 pub enum BlockKind {
     /// Sentences.
     Prose,
-    /// Sentences of one list item.
+    /// Sentences of one list item, or of the definition of a term.
     Item,
+    /// A term that the items after it define: one unit.
+    Term,
+    /// The title of the table or figure next to it.
+    Caption,
+    /// An entry of a log, chat or transcript, or a line of a program's output: one unit.
+    Record,
     /// One unit, grouped with the block after it.
     Heading,
     /// A table row that names the columns of the rows after it: one unit.
@@ -68,7 +74,7 @@ pub fn marked_level(heading: &str) -> u8 {
 impl BlockKind {
     /// Whether the block is one unit instead of sentences.
     pub const fn is_whole(self) -> bool {
-        !matches!(self, Self::Prose | Self::Item)
+        !matches!(self, Self::Prose | Self::Item | Self::Caption)
     }
 }
 

@@ -6,13 +6,12 @@
 //! tokens.
 //!
 //! Sentences are found in three steps: `blocks` splits the text at its layout, `sentences` splits a block at the ends
-//! of its sentences, `long` splits what is too long for one unit. No step cuts inside `links`. `groups` keeps a
-//! heading with its text.
+//! of its sentences, `long` splits what is too long for one unit. No step cuts inside `links`.
+//! [`crate::text::outline`] says which units stay together.
 
 mod abbreviations;
 mod blocks;
 pub(crate) mod graphemes;
-mod groups;
 mod lines;
 mod links;
 mod long;

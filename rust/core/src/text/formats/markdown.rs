@@ -34,15 +34,15 @@ fn layout_in_pieces(source: &str, piece_bytes: usize, check: &Check) -> Result<L
     let front_matter = front_matter::find(source);
     let mut blocks = Blocks { source, done: Vec::new(), covered: 0 };
     if let Some(front_matter) = &front_matter {
-        blocks.add(front_matter.span, LeafBlocks::Lines(BlockKind::Code));
+        blocks.add(front_matter.span, LeafBlocks::Lines(BlockKind::Code), 0);
     }
     // To the parser a byte order mark is text; the first block includes it with its line.
     let body = blocks.covered.max(if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 });
     let leaves = pieces::leaves(source, body, piece_bytes, check)?;
     let mut checkpoints = Checkpoints::new(check);
-    for (span, form) in leaves.found {
+    for FoundLeaf { span, blocks: form, depth } in leaves.found {
         checkpoints.reach(span.start)?;
-        blocks.add(span, form);
+        blocks.add(span, form, depth);
     }
     blocks.add_rules(source.len());
     let title = front_matter.and_then(|front_matter| front_matter.title);
@@ -66,10 +66,18 @@ enum LeafBlocks {
     RawHtml,
 }
 
+/// A leaf of the structure.
+struct FoundLeaf {
+    span: ByteSpan,
+    blocks: LeafBlocks,
+    /// The number of lists that it is in.
+    depth: u8,
+}
+
 /// Collects the leaves of the structure from the parser's events.
 #[derive(Default)]
 struct Leaves {
-    found: Vec<(ByteSpan, LeafBlocks)>,
+    found: Vec<FoundLeaf>,
     links: Vec<ByteSpan>,
     title: Title,
     /// For each open list item: the number of leaves before it.
@@ -139,7 +147,7 @@ impl Leaves {
         };
         self.end_tight();
         self.in_leaf = true;
-        self.found.push((span, form));
+        self.push(span, form);
     }
 
     fn end(&mut self, end: TagEnd) {
@@ -165,6 +173,11 @@ impl Leaves {
         }
     }
 
+    fn push(&mut self, span: ByteSpan, blocks: LeafBlocks) {
+        let depth = u8::try_from(self.items.len()).unwrap_or(u8::MAX);
+        self.found.push(FoundLeaf { span, blocks, depth });
+    }
+
     fn extend_tight(&mut self, span: ByteSpan) {
         if !self.in_leaf {
             let start = self.tight.map_or(span.start, |tight| tight.start);
@@ -174,7 +187,7 @@ impl Leaves {
 
     fn end_tight(&mut self) {
         if let Some(span) = self.tight.take() {
-            self.found.push((span, self.prose()));
+            self.push(span, self.prose());
         }
     }
 
@@ -241,7 +254,7 @@ struct Blocks<'source> {
 
 impl Blocks<'_> {
     /// Adds a leaf, and the unreported lines before it.
-    fn add(&mut self, leaf: ByteSpan, blocks: LeafBlocks) {
+    fn add(&mut self, leaf: ByteSpan, blocks: LeafBlocks, depth: u8) {
         let leaf = leaf.trimmed(self.source);
         if leaf.is_empty() || leaf.start < self.covered {
             return;
@@ -253,18 +266,18 @@ impl Blocks<'_> {
             ByteSpan { start: self.covered, end: leaf.end + after.find(LINE_ENDS).map_or(after.len(), |end| end + 1) };
         self.covered = lines.end;
         match blocks {
-            LeafBlocks::Whole(kind, continues) => self.push(lines, kind, continues),
+            LeafBlocks::Whole(kind, continues) => self.push(lines, kind, continues, depth),
             LeafBlocks::Lines(kind) => {
                 let first = self.done.len();
                 for line in split_lines(self.source, lines) {
                     let continues = self.done.len() > first;
                     let is_header = kind == BlockKind::Row && !continues;
-                    self.push(line, if is_header { BlockKind::HeaderRow } else { kind }, continues);
+                    self.push(line, if is_header { BlockKind::HeaderRow } else { kind }, continues, depth);
                 }
             }
             LeafBlocks::RawHtml => {
                 for block in raw_html::blocks(self.source, lines) {
-                    self.push(block.span, block.kind, block.continues);
+                    self.push(block.span, block.kind, block.continues, depth);
                 }
             }
         }
@@ -273,16 +286,16 @@ impl Blocks<'_> {
     /// Adds the unreported lines up to `end`.
     fn add_rules(&mut self, end: usize) {
         for line in split_lines(self.source, ByteSpan { start: self.covered, end }) {
-            self.push(line, BlockKind::Rule, false);
+            self.push(line, BlockKind::Rule, false, 0);
         }
         self.covered = end;
     }
 
-    fn push(&mut self, span: ByteSpan, kind: BlockKind, continues: bool) {
+    fn push(&mut self, span: ByteSpan, kind: BlockKind, continues: bool, depth: u8) {
         let span = span.trimmed(self.source);
         if !span.is_empty() {
-            let heading_level = if kind == BlockKind::Heading { marked_level(span.of(self.source)) } else { 0 };
-            self.done.push(Block { span, kind, continues, heading_level });
+            let level = if kind == BlockKind::Heading { marked_level(span.of(self.source)) } else { depth };
+            self.done.push(Block { span, kind, continues, level });
         }
     }
 }

@@ -4,8 +4,8 @@
 //! was wrapped: every line end inside a block is such a soft one.
 
 use super::abbreviations::{self, last_word};
-use super::lines::{Line, LineShape, Marker, content, indent, is_separator_row, lines};
-use super::marks::{has_capitals, is_closing, is_east_asian, is_terminal};
+use super::lines::{Line, LineShape, Marker, content, indent, lines};
+use super::marks::{has_capitals, is_closing, is_east_asian, is_separator_row, is_terminal};
 use super::page_headers_footers::RunningLines;
 use super::records::{are_records, start_table};
 use crate::error::Result;
@@ -37,6 +37,7 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
         group: Vec::new(),
         widest: 0,
         item_indent: None,
+        depth: 0,
         fence: None,
         literal: None,
         in_table: false,
@@ -83,6 +84,8 @@ struct BlockSplitter<'text> {
     widest: usize,
     /// Indentation of the list item that the group belongs to.
     item_indent: Option<usize>,
+    /// How deep that item stands: its column, from 1.
+    depth: u8,
     /// The mark and length of the fence around the current code.
     fence: Option<(u8, usize)>,
     /// Indentation of a line that ends with `::`, as long as the lines after it are indented more: they are code.
@@ -139,6 +142,7 @@ impl BlockSplitter<'_> {
             LineShape::Item(_) => {
                 self.end_group()?;
                 self.item_indent = Some(indent(self.text_of(&line)));
+                self.depth = u8::try_from(column(self.text_of(&line)) + 1).unwrap_or(u8::MAX);
                 self.gather(line);
             }
             LineShape::Rule { underlines: true } if self.is_title() => self.push_underlined(&line)?,
@@ -248,8 +252,12 @@ impl BlockSplitter<'_> {
 
     fn push(&mut self, start: usize, end: usize, kind: BlockKind, continues: bool) {
         let span = ByteSpan { start, end };
-        let heading_level = if kind == BlockKind::Heading { marked_level(span.of(self.text)) } else { 0 };
-        self.blocks.push(Block { span, kind, continues, heading_level });
+        let level = match kind {
+            BlockKind::Heading => marked_level(span.of(self.text)),
+            BlockKind::Item => self.depth,
+            _ => 0,
+        };
+        self.blocks.push(Block { span, kind, continues, level });
     }
 
     /// Splits the group into prose and the table of CSV or TSV that may follow its title.

@@ -2,6 +2,7 @@
 //!
 //! A line's shape depends on the line alone; [`super::blocks`] interprets it with its neighbours.
 
+use super::marks::is_separator_row;
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 
 #[derive(Clone, Copy, Debug)]
@@ -119,11 +120,6 @@ fn is_row(content: &str) -> bool {
 /// Whether this is a rule of a table of text: `---+---`, `+===+===+`.
 fn is_ruled(content: &str) -> bool {
     content.contains('+') && (content.contains("--") || content.contains("==")) && is_separator_row(content)
-}
-
-/// Whether a row only separates others: `|---|:-:|`.
-pub(super) fn is_separator_row(row: &str) -> bool {
-    row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
 }
 
 /// Headings, fences and rules, which start with a repeated mark.

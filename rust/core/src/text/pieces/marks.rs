@@ -1,7 +1,7 @@
 //! Punctuation that ends, opens, closes or refers, and scripts with rules of their own.
 
 /// Whether this ends a sentence.
-pub(super) const fn is_terminal(c: char) -> bool {
+pub(crate) const fn is_terminal(c: char) -> bool {
     matches!(
         c,
         '.' | '!'
@@ -57,7 +57,7 @@ pub(super) const fn is_opening(c: char) -> bool {
 }
 
 /// Whether this closes a quote or bracket, and so belongs to the text before it.
-pub(super) const fn is_closing(c: char) -> bool {
+pub(crate) const fn is_closing(c: char) -> bool {
     matches!(
         c,
         ')' | ']'
@@ -84,7 +84,7 @@ pub(super) const fn is_closing(c: char) -> bool {
 }
 
 /// Whether this closes emphasis or code in Markdown.
-pub(super) const fn is_emphasis(c: char) -> bool {
+pub(crate) const fn is_emphasis(c: char) -> bool {
     matches!(c, '*' | '_' | '`' | '~')
 }
 
@@ -114,4 +114,9 @@ pub(crate) const fn is_southeast_asian(c: char) -> bool {
 pub(super) fn has_capitals(text: &str) -> bool {
     // Nearly every page has an ASCII capital near its start.
     text.bytes().any(|byte| byte.is_ascii_uppercase()) || text.chars().any(char::is_uppercase)
+}
+
+/// Whether a row only separates others: `|---|:-:|`.
+pub(crate) fn is_separator_row(row: &str) -> bool {
+    row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
 }

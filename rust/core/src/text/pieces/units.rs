@@ -1,12 +1,12 @@
-//! Units of a page, with its paragraphs, tables and boilerplate. [`super::groups`] decides which units stay together.
+//! Units of a page, with its paragraphs, tables and boilerplate. [`crate::text::outline`] decides which units stay together.
 
 use std::ops::Range;
 
 use super::blocks::blocks;
-use super::groups::{Element, has_blank_line, joins_group, span};
 use super::sentences::for_each_block;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
+use crate::text::outline::{Leaf, Outline, has_blank_line, joins, span};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Links in a row that are a menu.
@@ -62,7 +62,7 @@ impl Units {
         let from_lines = if layout.is_none() { Some(blocks(text, check)?) } else { None };
         let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
         let mut spans: Vec<ByteSpan> = Vec::new();
-        let mut elements: Vec<Element> = Vec::new();
+        let mut leaves: Vec<Leaf> = Vec::new();
         let mut heading_levels: Vec<u8> = Vec::new();
         let all_links = links;
         let mut links = links.iter().peekable();
@@ -79,24 +79,27 @@ impl Units {
             }
             let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
-            heading_levels.extend((kind == BlockKind::Heading).then_some(block.heading_level));
-            match elements.last_mut() {
-                Some(element) if block.continues && element.kind == kind => element.units.end = spans.len(),
-                _ => elements.push(Element { kind, units: first..spans.len(), header_end: first }),
+            heading_levels.extend((kind == BlockKind::Heading).then_some(block.level));
+            match leaves.last_mut() {
+                Some(leaf) if block.continues && leaf.kind == kind => leaf.units.end = spans.len(),
+                _ => {
+                    let Block { continues, level, .. } = *block;
+                    leaves.push(Leaf { kind, level, units: first..spans.len(), header_end: first, continues });
+                }
             }
-            if is_header && let Some(table) = elements.last_mut() {
+            if is_header && let Some(table) = leaves.last_mut() {
                 table.header_end = spans.len();
             }
         })?;
-        let joins_group = joins_group(text, &spans, &elements, check)?;
+        let joins_group = joins(text, &spans, &Outline::new(&leaves), check)?;
         let mut joins_paragraph = joins_group.clone();
         for (joins, pair) in joins_paragraph.iter_mut().skip(1).zip(spans.windows(2)) {
             *joins |= !has_blank_line(&text[pair[0].end..pair[1].start]);
         }
-        let rules = elements.iter().filter(|element| element.kind == BlockKind::Rule);
-        let mut boilerplate: Vec<usize> = rules.flat_map(|element| element.units.clone()).collect();
-        boilerplate.extend(contents_entries(text, &spans, &elements, all_links, check)?);
-        let tables = elements.iter().filter(|element| element.header_end > element.units.start);
+        let rules = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Rule);
+        let mut boilerplate: Vec<usize> = rules.flat_map(|leaf| leaf.units.clone()).collect();
+        boilerplate.extend(contents_entries(text, &spans, &leaves, all_links, check)?);
+        let tables = leaves.iter().filter(|leaf| leaf.header_end > leaf.units.start);
         let tables: Vec<NamedTable> = tables
             .map(|table| NamedTable {
                 header: table.units.start..table.header_end,
@@ -109,11 +112,25 @@ impl Units {
         }
         boilerplate.sort_unstable();
         boilerplate.dedup();
-        let headings = elements.iter().filter(|element| element.kind == BlockKind::Heading);
+        let headings = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Heading);
         let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
         let outer_headings = outer_headings(&headings, &heading_levels);
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
         Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings })
+    }
+
+    /// For each unit the number of its section: of the text up to the next heading. Headings in a row start one.
+    pub(crate) fn section_numbers(&self) -> Vec<u32> {
+        let mut of_units = vec![0; self.spans.len()];
+        let starts = self.headings.iter().enumerate().filter(|(number, heading)| {
+            !heading.is_empty() && (*number == 0 || self.headings[number - 1].end < heading.start)
+        });
+        let starts: Vec<usize> = starts.map(|(_, heading)| heading.start).collect();
+        for (number, (start, end)) in (1_u32..).zip(starts.iter().zip(starts.iter().skip(1).chain([&self.spans.len()])))
+        {
+            of_units[*start..*end].fill(number);
+        }
+        of_units
     }
 
     /// For each unit the heading of its section; empty before the first one, and for the units of headings.
@@ -183,12 +200,12 @@ fn runs(joins: &[bool]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of elements that are
+/// Units of menus and of tables of contents: lines with leader dots and a page number, and runs of leaves that are
 /// nothing but a link. A link of Markdown counts only if it leads to a place on the page.
 fn contents_entries(
     text: &str,
     spans: &[ByteSpan],
-    elements: &[Element],
+    leaves: &[Leaf],
     links: &[ByteSpan],
     check: &Check,
 ) -> Result<Vec<usize>> {
@@ -206,13 +223,12 @@ fn contents_entries(
         checkpoints.reach(span.start)?;
         entries.extend(has_leader_dots(span.of(text)).then_some(unit));
     }
-    let is_entry = |element: &Element| {
-        matches!(element.kind, BlockKind::Item | BlockKind::Prose) && element.units.clone().all(is_link)
-    };
-    for run in elements.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
+    let is_entry =
+        |leaf: &Leaf| matches!(leaf.kind, BlockKind::Item | BlockKind::Prose) && leaf.units.clone().all(is_link);
+    for run in leaves.chunk_by(|one, next| is_entry(one) == is_entry(next)) {
         check()?;
         if run.len() >= MIN_MENU && is_entry(&run[0]) {
-            entries.extend(run.iter().flat_map(|element| element.units.clone()));
+            entries.extend(run.iter().flat_map(|leaf| leaf.units.clone()));
         }
     }
     Ok(entries)
@@ -317,10 +333,10 @@ mod tests {
 
     #[test]
     fn blank_lines_separate_paragraphs() {
-        let text = "# One\n\nFirst. Second.\nThird\n\n- a\n- b\n \nLast.";
+        let text = "# One\n\nFirst. Second.\nThird.\n\n- a\n- b\n \nLast.";
         let units = Units::sentences(text, None, &[], &unstopped).unwrap();
         let paragraphs: Vec<&str> = units.paragraphs.iter().map(|run| units.span(run).of(text)).collect();
-        assert_eq!(paragraphs, ["# One\n\nFirst. Second.\nThird", "- a\n- b", "Last."]);
+        assert_eq!(paragraphs, ["# One\n\nFirst. Second.\nThird.", "- a\n- b", "Last."]);
     }
 
     #[test]

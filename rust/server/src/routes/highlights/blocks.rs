@@ -29,8 +29,8 @@ pub(super) fn blocks(
 
 const fn name(kind: BlockKind) -> &'static str {
     match kind {
-        BlockKind::Prose => "prose",
-        BlockKind::Item => "item",
+        BlockKind::Prose | BlockKind::Caption | BlockKind::Record => "prose",
+        BlockKind::Item | BlockKind::Term => "item",
         BlockKind::Heading => "heading",
         BlockKind::HeaderRow | BlockKind::Row => "row",
         BlockKind::Code => "code",

@@ -1,6 +1,6 @@
 use super::Reading;
 use super::property_tests::{REFERENCES, lawful};
-use crate::text::page::BlockKind::{self, Code, HeaderRow, Heading, Item, Prose, Row};
+use crate::text::page::BlockKind::{self, Caption, Code, HeaderRow, Heading, Item, Prose, Row, Term};
 use crate::text::page::ByteSpan;
 
 type Cut<'text> = (&'text str, BlockKind, bool);
@@ -54,7 +54,7 @@ fn elements_bound_blocks() {
         (
             "<dl><dt>A<dd>B<dd><div>C</div><div>D</div></dl>",
             "A\nB\nC\nD",
-            &[("A", Item, false), ("B", Item, false), ("C", Item, false), ("D", Item, true)],
+            &[("A", Term, false), ("B", Item, false), ("C", Item, false), ("D", Item, true)],
         ),
         (
             "<blockquote>A</blockquote><figure><img alt=x><figcaption>B</figcaption></figure><hr>C",
@@ -82,7 +82,7 @@ fn tables_of_data_are_rows() {
         (
             "<table><caption>T</caption><thead><tr><th>A<th>B</thead><tr><td>C</td> <td><b>D</b>\n</td></tr></table>E",
             "T\n\nA\tB\nC\tD\n\nE",
-            &[("T", Prose, false), ("A\tB", HeaderRow, false), ("C\tD", Row, true), ("E", Prose, false)],
+            &[("T", Caption, false), ("A\tB", HeaderRow, false), ("C\tD", Row, true), ("E", Prose, false)],
         ),
         (
             "<table><tr><th colspan=2>T<tr><th>A<th>B<tr><th>C<td>D</table><table><tr><th>A<td>B<tr><td>C<td>D</table>",

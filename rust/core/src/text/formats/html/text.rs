@@ -29,6 +29,10 @@ pub(super) fn write(source: &str, events: &Events, check: &Check) -> Result<Read
                 writer.open(role, false);
             }
             Event::OpenHeaderCell => writer.open(ElementRole::Cell, false),
+            Event::OpenTerm => {
+                writer.open(ElementRole::Term, false);
+                writer.top_mut().kind = BlockKind::Term;
+            }
             Event::OpenTable { layout } => writer.open(ElementRole::Table, layout),
             Event::Close => writer.close(),
             Event::Text(span) => writer.verbatim(span, &mut by_text)?,
@@ -82,6 +86,8 @@ struct Frame {
     link: (usize, bool),
     /// The level of the heading that it is inside of, or 0.
     heading_level: u8,
+    /// The number of lists that it is in.
+    depth: u8,
 }
 
 impl Frame {
@@ -97,6 +103,7 @@ impl Frame {
         has_data: false,
         link: (0, false),
         heading_level: 0,
+        depth: 0,
     };
 }
 
@@ -161,6 +168,7 @@ impl Writer<'_> {
             }
             ElementRole::Item | ElementRole::Term => {
                 (frame.kind, frame.owner) = (BlockKind::Item, own);
+                frame.depth = parent.depth.saturating_add(1);
                 (frame.separation, frame.between) = (Separation::Line, Separation::Line);
             }
             ElementRole::Pre => {
@@ -179,7 +187,10 @@ impl Writer<'_> {
                 frame.is_data = true;
                 frame.separation = Separation::None;
             }
-            ElementRole::Paragraph | ElementRole::Row | ElementRole::Cell | ElementRole::Caption => {
+            ElementRole::Caption => {
+                (frame.kind, frame.separation) = (BlockKind::Caption, Separation::Paragraph);
+            }
+            ElementRole::Paragraph | ElementRole::Row | ElementRole::Cell => {
                 frame.kind = prose;
                 frame.separation = Separation::Paragraph;
             }
@@ -249,10 +260,10 @@ impl Writer<'_> {
         if span.is_empty() {
             return;
         }
-        let Frame { kind, owner, heading_level, has_data, .. } = self.top();
+        let Frame { kind, owner, heading_level, has_data, depth, .. } = self.top();
         let owner = &mut self.frames[owner];
         let continues = match kind {
-            BlockKind::Item | BlockKind::Code => self.blocks.len() > owner.before,
+            BlockKind::Item | BlockKind::Term | BlockKind::Code => self.blocks.len() > owner.before,
             BlockKind::Row => std::mem::replace(&mut owner.has_part, true),
             _ => false,
         };
@@ -261,9 +272,9 @@ impl Writer<'_> {
         }
         let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::HeaderRow);
         let is_header = kind == BlockKind::Row && !has_data && (!continues || after_header);
-        let heading_level = if kind == BlockKind::Heading { heading_level } else { 0 };
+        let level = if kind == BlockKind::Heading { heading_level } else { depth };
         let kind = if is_header { BlockKind::HeaderRow } else { kind };
-        self.blocks.push(Block { span, kind, continues, heading_level });
+        self.blocks.push(Block { span, kind, continues, level });
     }
 
     fn line_break(&mut self, span: ByteSpan) {

@@ -34,6 +34,8 @@ pub(super) enum Event {
     OpenTable { layout: bool },
     /// A cell starts that names its column or row.
     OpenHeaderCell,
+    /// A term starts, not its definition.
+    OpenTerm,
     /// The innermost open element ends.
     Close,
     /// Text that is identical in the source.
@@ -347,6 +349,7 @@ impl Tree {
             self.done.list.push(match role {
                 ElementRole::Table => table,
                 ElementRole::Cell if Some(&name) == self.names.get(b"th".as_slice()) => Event::OpenHeaderCell,
+                ElementRole::Term if Some(&name) == self.names.get(b"dt".as_slice()) => Event::OpenTerm,
                 _ => Event::Open(role),
             });
         }

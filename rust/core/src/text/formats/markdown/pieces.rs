@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use pulldown_cmark::{BrokenLink, CowStr, Event, Parser, Tag, TagEnd};
 
 use super::nesting::limited;
-use super::{BlockKind, EXTENSIONS, LINE_ENDS, LeafBlocks, Leaves};
+use super::{BlockKind, EXTENSIONS, FoundLeaf, LINE_ENDS, LeafBlocks, Leaves};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{ByteSpan, boundary_from};
@@ -46,7 +46,7 @@ pub(super) fn leaves(source: &str, body: usize, piece_bytes: usize, check: &Chec
         };
         continues = leaves.cut(start) && next.is_none();
         let cut = leaves.found.last().filter(|_| continues);
-        prefix = cut.map_or("", |(leaf, blocks)| first_lines(source, *leaf, *blocks));
+        prefix = cut.map_or("", |leaf| first_lines(source, leaf.span, leaf.blocks));
     }
     Ok(leaves)
 }
@@ -150,20 +150,21 @@ impl Leaves {
     /// Drops what was found from a line on. Returns whether a leaf was cut.
     fn cut(&mut self, line: usize) -> bool {
         self.links.truncate(self.links.partition_point(|link| link.start < line));
-        self.found.truncate(self.found.partition_point(|(leaf, _)| leaf.start < line));
+        self.found.truncate(self.found.partition_point(|leaf| leaf.span.start < line));
         self.title.rewind(line);
-        let Some((leaf, _)) = self.found.last_mut().filter(|(leaf, _)| leaf.end > line) else { return false };
-        leaf.end = line;
+        let Some(leaf) = self.found.last_mut().filter(|leaf| leaf.span.end > line) else { return false };
+        leaf.span.end = line;
         true
     }
 
     /// Joins the leaf that was cut, the last one before `first`, with the rest of it, if that comes next.
     fn join(&mut self, source: &str, first: usize) {
-        let Some([(cut, blocks), (rest, rest_blocks)]) = self.found.get(first - 1..=first) else { return };
-        let is_one_kind = std::mem::discriminant(blocks) == std::mem::discriminant(rest_blocks);
-        let begins_with = source[cut.end..rest.start.max(cut.end)].trim().is_empty();
+        let Some([cut, rest]) = self.found.get(first - 1..=first) else { return };
+        let is_one_kind = std::mem::discriminant(&cut.blocks) == std::mem::discriminant(&rest.blocks);
+        let (cut, rest): (&FoundLeaf, ByteSpan) = (cut, rest.span);
+        let begins_with = source[cut.span.end..rest.start.max(cut.span.end)].trim().is_empty();
         if is_one_kind && begins_with {
-            self.found[first - 1].0.end = rest.end;
+            self.found[first - 1].span.end = rest.end;
             self.found.remove(first);
         }
     }

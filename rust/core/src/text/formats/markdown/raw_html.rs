@@ -18,13 +18,13 @@ pub(super) fn blocks(source: &str, lines: ByteSpan) -> Vec<Block> {
             continue;
         }
         if is_code {
-            blocks.push(Block { span: line, kind: BlockKind::Code, continues: !blocks.is_empty(), heading_level: 0 });
+            blocks.push(Block { span: line, kind: BlockKind::Code, continues: !blocks.is_empty(), level: 0 });
         } else if !has_text {
-            blocks.push(Block { span: line, kind: BlockKind::Rule, continues: false, heading_level: 0 });
+            blocks.push(Block { span: line, kind: BlockKind::Rule, continues: false, level: 0 });
         } else if let Some(last) = blocks.last_mut().filter(|last| last.kind == BlockKind::Prose) {
             last.span.end = line.end;
         } else {
-            blocks.push(Block { span: line, kind: BlockKind::Prose, continues: false, heading_level: 0 });
+            blocks.push(Block { span: line, kind: BlockKind::Prose, continues: false, level: 0 });
         }
     }
     blocks
