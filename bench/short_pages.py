@@ -26,7 +26,7 @@ from bench.calibration import auc
 from pullquote._native import ANSWERED
 
 QUESTIONS = Path(__file__).parents[1] / "tests" / "data" / "short_pages" / "questions.jsonl"
-# Pages of the same language that each question is asked of too.
+# Pages of the same language to which each answered question goes too.
 OTHERS = 3
 
 

@@ -7,6 +7,9 @@
 //!
 //! Three logistic regressions were fitted on pages that answer a question, on other pages, and on the same pages
 //! without the answer: for cosine and words together, and for each alone. The lexical weight interpolates between them.
+//! On a page of a few sentences without any word of the query, the cosine counts alone: such a page has no other place
+//! for the answer, so that its words are no evidence.
+//!
 //! Cosines are on `MiniLM`'s scale; those of other models are brought to it ([`CosineScale`]). `bench/calibration.py`
 //! measures and fits all of this.
 
@@ -35,6 +38,18 @@ const STATIC_VECTORS: Regression = Regression { cosine: 5.1, coverage: 7.8, fore
 /// With this number of characters per token, the tokenizer was made for the language. It is foreign with 1.4 fewer.
 const NATIVE_CHARACTERS_PER_TOKEN: f32 = 3.6;
 const FEWER_IF_FOREIGN: f32 = 1.4;
+
+/// Pages of fewer units are short; those of at most [`ALL_SHORT`] fully so.
+const SHORT_PAGE: f32 = 9.0;
+const ALL_SHORT: f32 = 5.0;
+
+/// How foreign short English pages are at most, and French, German and Spanish ones at least (0.39 and 0.60 of 46).
+const MOST_NATIVE: f32 = 0.4;
+const LEAST_FOREIGN: f32 = 0.65;
+
+/// The first passage is the best of all its page's, and so less likely the answer if they are many. The logit's slope
+/// over their logarithm, fitted on 1,899 first passages of English pages of one to nine sentences.
+const FEW_RIVALS: f32 = 0.46;
 
 /// Weight of a seed's logit against its relevance in the order of passages. Where it is 0.5, first passages of short
 /// questions are right more often, and those of longer ones as often.
@@ -72,6 +87,10 @@ pub(crate) struct Calibration {
     foreign: f32,
     /// From 0, for queries of enough words, to 1.
     few_words: f32,
+    /// From 0 to 1 for short pages that have no word of the query: how much the cosine alone counts if it says more.
+    meaning_alone: f32,
+    /// Added to that logit: see [`FEW_RIVALS`].
+    few_rivals: f32,
     pub(crate) model: CosineScale,
 }
 
@@ -96,7 +115,25 @@ impl Calibration {
             words: lexical_weight.share_of_words(characters_per_token),
             foreign: ((NATIVE_CHARACTERS_PER_TOKEN - characters_per_token) / FEWER_IF_FOREIGN).clamp(0.0, 1.0),
             few_words: ((enough - words as f32) / (enough - few)).clamp(0.0, 1.0),
+            meaning_alone: 0.0,
+            few_rivals: 0.0,
             model,
+        }
+    }
+
+    /// The same for a page of this number of units that has no word of the query.
+    ///
+    /// Only in the language of the model: in others, the cosine of a question with an answer in other words is that with
+    /// any sentence of the language.
+    #[expect(clippy::cast_precision_loss, reason = "only a few units matter")]
+    pub(crate) fn without_words(self, units: usize) -> Self {
+        let units = units.max(1) as f32;
+        let is_short = ((SHORT_PAGE - units) / (SHORT_PAGE - ALL_SHORT)).clamp(0.0, 1.0);
+        let is_native = ((LEAST_FOREIGN - self.foreign) / (LEAST_FOREIGN - MOST_NATIVE)).clamp(0.0, 1.0);
+        Self {
+            meaning_alone: is_short * is_native * (2.0 - 2.0 * self.words).min(1.0),
+            few_rivals: FEW_RIVALS * (SHORT_PAGE / units).ln().max(0.0),
+            ..self
         }
     }
 
@@ -110,6 +147,7 @@ impl Calibration {
         } else {
             both + (2.0 * self.words - 1.0) * (words - both)
         };
+        let logit = logit + self.meaning_alone * (meaning + self.few_rivals - logit).max(0.0);
         if lacks_number { logit - LACKS_NUMBER } else { logit }
     }
 
@@ -214,6 +252,28 @@ impl CosineScale {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cosine_counts_alone_on_short_pages_without_words_of_the_query() {
+        let weight = |weight| LexicalWeight::new(weight).expect("a weight");
+        let of = |characters_per_token: f32, lexical_weight: Option<f64>| {
+            Calibration::new(weight(lexical_weight), characters_per_token, 3, CosineScale::MINILM)
+        };
+        let probability = |calibration: Calibration| {
+            score(calibration.logit(Evidence { cosine: 0.45, coverage: 0.0, lacks_number: false }))
+        };
+        let page = |units| probability(of(4.2, None).without_words(units));
+        let long = probability(of(4.2, None));
+        assert!(page(1) > page(2) && page(2) > page(5) && page(5) > page(8) && page(8) > long, "{long}");
+        assert!(page(4) >= ANSWERED && long < ANSWERED / 2.0, "{} {long}", page(4));
+        for units in [9, 10, 1000] {
+            assert!((page(units) - long).abs() < 1e-6, "{units} units");
+        }
+        let foreign = probability(of(2.4, None));
+        assert!((probability(of(2.4, None).without_words(1)) - foreign).abs() < 1e-6, "another language");
+        let words_alone = probability(of(4.2, Some(1.0)));
+        assert!((probability(of(4.2, Some(1.0)).without_words(1)) - words_alone).abs() < 1e-6, "words alone");
+    }
 
     #[test]
     fn meaning_counts_more_in_the_order_of_queries_with_few_words() {

@@ -93,7 +93,7 @@ impl<'page> WordMatch<'page> {
             term.rarity = matching.tokens.rarity(&term.text);
         }
         let words = terms.iter().filter(|term| term.weight >= 1.0).count();
-        let calibration =
+        let mut calibration =
             Calibration::new(matching.lexical_weight, parsed.characters_per_token, words, matching.cosine_scale);
         let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
         let seeds = if expands { &units } else { &parsed.windows };
@@ -115,6 +115,9 @@ impl<'page> WordMatch<'page> {
             let title = page.title.map_or_else(Vec::new, |title| terms_of(title, parsed.language));
             let title: Vec<Term> = title.iter().map(|word| word.term).collect();
             language_coverage = postings.language_coverage(seeds, &title, TITLE_CREDIT);
+            if language_coverage.iter().all(|coverage| *coverage <= 0.0) {
+                calibration = calibration.without_words(parsed.units.spans.len());
+            }
             if expands {
                 credit_headers(&mut language_coverage, &parsed.units.tables);
                 coverage = Some(UnitCoverage::new(&postings, parsed, &units));
