@@ -85,6 +85,21 @@ fn a_short_page_is_encoded_whole() {
 }
 
 #[test]
+fn without_matching_words_a_large_page_is_encoded_in_part() {
+    let engine = engine(0);
+    let scored = |sentences: usize, effort: Effort| {
+        let answers = highlight(&engine, &["Ou est le pain?"], &[&long_page(sentences, 0)], Pairing::All, effort);
+        (answers.windows_scored[0], answers.windows[0])
+    };
+    let (thousand, all) = scored(1000, Effort::Auto);
+    assert_eq!(thousand, all);
+    let (four_thousand, _) = scored(4000, Effort::Auto);
+    assert!((thousand..2100).contains(&four_thousand), "twice those of a thousand: {four_thousand}");
+    let (full, all) = scored(4000, Effort::Full);
+    assert_eq!(full, all);
+}
+
+#[test]
 fn without_matching_words_the_page_is_encoded_whole() {
     let page = long_page(400, 0);
     let engine = engine(0);

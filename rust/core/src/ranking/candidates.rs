@@ -80,6 +80,9 @@ const LEAST_COMPETING: f32 = 0.5;
 const MAX_BEHIND_BEST_LOGIT: f32 = 2.0;
 /// The most contenders of a page with [`Effort::Fast`].
 const FAST_CONTENDERS: usize = 64;
+/// The most contenders of a page with [`Effort::Auto`], for each window's square root: so all of up to 1,024 windows. Where
+/// no word matches, or all windows are alike, as rows of a table are, the bounds rule out next to none.
+const CONTENDERS_PER_ROOT: f64 = 32.0;
 
 /// Selects the likely windows of each query's pages. Where several pages compete, only a preview of each;
 /// [`select_after_previews`] selects the rest.
@@ -293,11 +296,26 @@ fn contenders(page: &PageRanking, selected: &[usize], least: Thresholds, limits:
             }
         }
     }
-    if limits.effort == Effort::Fast {
+    let most = most_contenders(cosines.len(), limits.effort);
+    if added.len() > most {
         added.sort_by(|a, b| b.0.total_cmp(&a.0));
-        added.truncate(FAST_CONTENDERS);
+        added.truncate(most);
     }
     added.into_iter().map(|(_, window)| window).collect()
+}
+
+/// The most contenders of a page with this number of windows.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a number of windows"
+)]
+fn most_contenders(windows: usize, effort: Effort) -> usize {
+    match effort {
+        Effort::Fast => FAST_CONTENDERS,
+        _ => (CONTENDERS_PER_ROOT * (windows as f64).sqrt()) as usize,
+    }
 }
 
 /// The highest logit of a seed, scored or with a cosine that lies [`PREVIEW_DEVIATIONS`] above its prediction.
