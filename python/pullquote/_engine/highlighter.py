@@ -186,11 +186,13 @@ class Highlighter(EngineHandle):
           best sentences that fit, and joins neighbours.
         - `max_tokens`: maximum number of the model's tokens for each page, over all its highlights. Four bytes of text count as
           one token or more, because the model may have one token for a very long word.
-        - `max_total_chars`: maximum number of characters for all pages together; the most relevant passages get them.
-        - `max_total_tokens`: maximum number of the model's tokens for all pages together, counted as for `max_tokens`; the most
-          relevant passages get them.
+        - `max_total_chars`: maximum number of characters for all pages together; the most relevant passages get them. If a page
+          answers, those that do not get none; with `min_score=0` all compete.
+        - `max_total_tokens`: maximum number of the model's tokens for all pages together, counted as for `max_tokens`; they go
+          to the passages that `max_total_chars` would choose.
         - `min_score`: minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be
-          empty. ``"auto"`` leaves out what hardly answers it, and keeps 95 % of the answers.
+          empty. ``"auto"`` is 0.2, from which `answered` is true: it leaves out what hardly answers, and keeps 95 % of the
+          answers.
         - `dedupe`: drop near-duplicate passages: within each ``"page"``, across the whole ``"answer"``, or nowhere
           (``"none"``); ``"auto"`` is ``"answer"`` when pages share a limit, else ``"page"``. The passage that stays has them as
           `twins`.
@@ -217,10 +219,10 @@ class Highlighter(EngineHandle):
           for scripts that the model's tokenizer does not know, less if the pages have few of the query's words.
         - `effort`: share of the windows to encode: ``"full"``, all; ``"auto"``, those that could be among the best; ``"fast"``,
           at most 64 for each page beyond those that the words select; ``"instant"``, none: passages come from words and from
-          vectors of single tokens. `Highlights.windows_scored` counts them. ``"auto"`` encodes a small sample too, and all
-          windows of a page if the others are more than half of it, for example because it is in another language. ``"instant"``
-          is for text that comes faster than it can be encoded. The first such call makes the vectors of tokens, and keeps them
-          in the model's folder. Its scores are estimates.
+          vectors of single tokens. `Highlights.windows_scored` counts them. ``"auto"`` encodes a small sample too, and nearly
+          all windows of a page of up to 1,024 that words do not tell apart, for example because it is in another language.
+          ``"instant"`` is for text that comes faster than it can be encoded. The first such call makes the vectors of tokens,
+          and keeps them in the model's folder. Its scores are estimates.
         - `timeout`: seconds after which the call fails; no limit by default. Its work stops, and the call raises
           `DeadlineExceededError`. Over HTTP it is the header `Request-Timeout-Ms`.
         - `priority`: urgency of the call's work on the devices; lower goes first. As in vLLM. One batch in eight goes to the

@@ -31,17 +31,18 @@ crate::settings! {
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1))]
         max_tokens: Option<i64> = None,
-        /// Maximum number of characters for all pages together; the most relevant passages get them.
+        /// Maximum number of characters for all pages together; the most relevant passages get them. If a page answers,
+        /// those that do not get none; with `min_score=0` all compete.
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1), extend("x-commands" = "highlight"))]
         max_total_chars: Option<i64> = None,
-        /// Maximum number of the model's tokens for all pages together, counted as for `max_tokens`; the most relevant
-        /// passages get them.
+        /// Maximum number of the model's tokens for all pages together, counted as for `max_tokens`; they go to the
+        /// passages that `max_total_chars` would choose.
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1), extend("x-commands" = "highlight"))]
         max_total_tokens: Option<i64> = None,
         /// Minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be empty.
-        /// `auto` leaves out what hardly answers it, and keeps 95 % of the answers.
+        /// `auto` is 0.2, from which `answered` is true: it leaves out what hardly answers, and keeps 95 % of the answers.
         #[schemars(schema_with = "min_score_schema", extend("x-docs" = "quality.md#scores"))]
         min_score: Option<MinScore> = None,
         /// Drop near-duplicate passages: within each `page`, across the whole `answer`, or nowhere (`none`); `auto` is
@@ -119,10 +120,10 @@ crate::settings! {
         /// each page beyond those that the words select; `instant`, none: passages come from words and from vectors of
         /// single tokens.
         ///
-        /// `Highlights.windows_scored` counts them. `auto` encodes a small sample too, and all windows of a page if the others
-        /// are more than half of it, for example because it is in another language. `instant` is for text that comes faster
-        /// than it can be encoded. The first such call makes the vectors of tokens, and keeps them in the model's folder. Its
-        /// scores are estimates.
+        /// `Highlights.windows_scored` counts them. `auto` encodes a small sample too, and nearly all windows of a page of
+        /// up to 1,024 that words do not tell apart, for example because it is in another language. `instant` is for text
+        /// that comes faster than it can be encoded. The first such call makes the vectors of tokens, and keeps them in the
+        /// model's folder. Its scores are estimates.
         effort: Effort = Effort::Auto,
 
         ["how the call runs" for ""]

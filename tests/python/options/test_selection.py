@@ -29,8 +29,18 @@ def test_max_total_chars_is_kept_and_spent_on_relevant_pages(highlighter: Highli
         assert sum(sizes) <= budget
         assert sizes[1] == max(sizes)
         assert sizes[1] > 0
-    everything = highlighter.highlights("How is bread baked?", texts, max_total_chars=10_000)
-    assert [[highlight.text for highlight in page] for page in everything] == [[text] for text in texts]
+
+
+def test_max_total_chars_is_for_pages_that_answer_unless_min_score_is_zero(highlighter: Highlighter) -> None:
+    texts = [ABOUT_MOON, ABOUT_BREAD, ABOUT_CATS]
+    wide = {"max_total_chars": 10_000}
+    passages = lambda found: [[highlight.text for highlight in page] for page in found]  # noqa: E731
+    assert passages(highlighter.highlights("How is bread baked?", texts, **wide)) == [[], [ABOUT_BREAD], []]
+    everything = [[text] for text in texts]
+    assert passages(highlighter.highlights("How is bread baked?", texts, **wide, min_score=0)) == everything
+    nothing_answers = highlighter.highlights("Who won the 2022 World Cup?", texts, **wide)
+    assert not nothing_answers.answered
+    assert passages(nothing_answers) == everything
 
 
 LONG_WORDS = {

@@ -41,7 +41,8 @@ pub struct Bounds {
     pub(super) total: usize,
     pub(super) dedupe: Dedupe,
     pub(super) order: Order,
-    min_score: f32,
+    /// `None` if the caller leaves it out.
+    min_score: Option<f32>,
 }
 
 impl Dedupe {
@@ -97,13 +98,12 @@ impl Bounds {
             chars: at_least_one("max_total_chars", limits.max_total_chars)?,
             tokens: at_least_one("max_total_tokens", limits.max_total_tokens)?,
         };
-        let min_score = match limits.min_score {
-            None => 0.0,
-            Some(MinScore::Auto) => ANSWERED.into(),
-            Some(MinScore::Score(score)) => score,
-        };
-        if !(0.0..=1.0).contains(&min_score) {
-            return invalid(format!("min_score must be from 0 to 1, as scores are, not {min_score}"));
+        let min_score = limits.min_score.map(|least| match least {
+            MinScore::Auto => ANSWERED.into(),
+            MinScore::Score(score) => score,
+        });
+        if let Some(least) = min_score.filter(|least| !(0.0..=1.0).contains(least)) {
+            return invalid(format!("min_score must be from 0 to 1, as scores are, not {least}"));
         }
         let total = at_least_one("max_total_highlights", limits.max_total_highlights)?;
         let without_count =
@@ -114,7 +114,7 @@ impl Bounds {
             answer,
             total,
             #[expect(clippy::cast_possible_truncation, reason = "scores are single precision; a bound needs no more")]
-            min_score: min_score as f32,
+            min_score: min_score.map(|least| least as f32),
             order,
             dedupe,
         })
@@ -148,6 +148,12 @@ impl Bounds {
         self.answer != Budget::NONE || self.total != usize::MAX || self.dedupe == Dedupe::Answer
     }
 
+    /// Whether pages that do not answer get nothing of a budget that all pages share, if another one answers. The
+    /// caller's own `min_score` says instead what a budget may hold.
+    pub(super) fn is_for_answers(&self) -> bool {
+        self.answer != Budget::NONE && self.min_score.is_none()
+    }
+
     /// Whether there is a limit in tokens.
     pub const fn counts_tokens(&self) -> bool {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX
@@ -166,7 +172,7 @@ impl Bounds {
 
     /// The logit of `min_score`; infinite for scores that all or none reach.
     pub fn min_logit(&self) -> f32 {
-        match self.min_score {
+        match self.min_score.unwrap_or(0.0) {
             all if all <= 0.0 => f32::NEG_INFINITY,
             none if none >= 1.0 => f32::INFINITY,
             least => logit(least),

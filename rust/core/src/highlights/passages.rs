@@ -1,10 +1,10 @@
 //! Chooses passages: runs of units over all pages of an answer.
 //!
 //! All units of all pages are visited once, the one that most probably answers the query first, so that a budget shared
-//! by pages goes to the best of all. With `top_k`, a passage is the run around its seed with the most relevance above a
-//! threshold. With only a budget, the best units that fit are taken, and neighbours join. Windows are taken as they
-//! are. Units of a group (a table row, a list item with its introduction) stay together, and near-duplicates of better
-//! passages are dropped.
+//! by pages goes to the best of all, and to no page that does not answer if another one does. With `top_k`, a passage
+//! is the run around its seed with the most relevance above a threshold. With only a budget, the best units that fit
+//! are taken, and neighbours join. Windows are taken as they are. Units of a group (a table row, a list item with its
+//! introduction) stay together, and near-duplicates of better passages are dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::dedupe::SeenShingles;
 use super::limits::{Bounds, Budget, Dedupe, Order};
 use crate::error::Result;
+use crate::ranking::probability::{ANSWERED, logit};
 use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
 use crate::runtime::call::{Check, Checkpoints};
@@ -106,7 +107,9 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Che
     check()?;
     let min_logit = bounds.min_logit();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
-    for (number, page) in pages.iter().enumerate() {
+    let answers = |page: &RankedPage| page.scores.logits.iter().any(|seed| *seed >= logit(ANSWERED));
+    let only_answers = bounds.is_for_answers() && pages.iter().any(answers);
+    for (number, page) in pages.iter().enumerate().filter(|(_, page)| !only_answers || answers(page)) {
         let seeds = page.scores.logits.iter().enumerate().filter(|(_, logit)| **logit >= min_logit);
         order.extend(seeds.map(|(seed, logit)| (logit + page.title, number, seed)));
     }

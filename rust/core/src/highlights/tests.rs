@@ -128,6 +128,30 @@ fn max_total_chars_goes_to_the_most_relevant_passages() {
 }
 
 #[test]
+fn max_total_chars_is_for_pages_that_answer_if_any_does() {
+    let (text, units) = sentences(3);
+    let page = PageText::new(&text);
+    let (junk, answer, other) = (scores(&[-2.0, -1.5, -3.0]), scores(&[-4.0, 1.0, -3.0]), scores(&[-1.6, -5.0, -6.0]));
+    let choose = |scores: &[&RankedSeeds], limits: Options| {
+        let pages: Vec<RankedPage> =
+            scores.iter().map(|scores| ranked(&page, &units, Seeds::Units(1), scores)).collect();
+        let bounds = Bounds::new(&limits, Order::Score, Dedupe::None).unwrap();
+        choose_passages(&pages, &bounds, &unstopped).unwrap().into_iter().map(runs).collect::<Vec<_>>()
+    };
+    let none = Options::default();
+    let shared = Options { max_total_chars: Some(1000), ..none };
+    let (all, both) = (vec![(0, 3)], [&junk, &answer]);
+    assert_eq!(choose(&both, shared), [vec![], all.clone()]);
+    assert_eq!(choose(&both, Options { max_total_tokens: Some(1000), ..none }), [vec![], all.clone()]);
+    assert_eq!(choose(&[&junk, &other], shared), [all.clone(), all.clone()], "no page answers");
+    let zero = Options { min_score: Some(MinScore::Score(0.0)), ..shared };
+    assert_eq!(choose(&both, zero), [all.clone(), all.clone()]);
+    let auto = Options { min_score: Some(MinScore::Auto), ..shared };
+    assert_eq!(choose(&both, auto), [vec![], vec![(1, 2)]]);
+    assert_eq!(choose(&both, Options { max_chars: Some(1000), ..none }), [all.clone(), all], "each page has its own");
+}
+
+#[test]
 fn max_tokens_and_max_total_tokens_limit_passages() {
     let (text, units) = sentences(3);
     let page = PageText::new(&text);
