@@ -2,7 +2,7 @@
 //!
 //! The caller's thread cuts pages and indexes their words (large texts on the engine's pool). It tokenizes the
 //! candidate windows and submits them to the scheduler in jobs (see `comparison`). Once the vectors are back, it
-//! chooses passages. A score depends on all pages of a call, so every page is indexed before any is ranked.
+//! chooses passages. Pages compete for windows that are encoded, so every page is indexed before any is ranked.
 
 // The request.
 pub mod option_values;
@@ -18,6 +18,7 @@ mod passages;
 mod prepared;
 mod rows;
 mod run;
+mod short_texts;
 mod static_vectors;
 
 // What runs calls.
@@ -41,7 +42,7 @@ pub use crate::ranking::Effort;
 use crate::ranking::probability::CosineScale;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
-use crate::runtime::call::ShutdownToken;
+use crate::runtime::call::{Call, ShutdownToken};
 use crate::runtime::profiling::Profiler;
 use crate::runtime::tasks::Tasks;
 use crate::runtime::text_pool::TextPool;
@@ -53,6 +54,7 @@ use crate::tokens::Tokens;
 pub use answers::{Answers, Matches};
 use cache::Cache;
 pub use cache::CacheState;
+use context::CallContext;
 pub use embed::{Embeddings, StreamedEmbedding};
 pub use hosted::{HostEncoder, Hosted};
 pub use options::Question;
@@ -197,6 +199,34 @@ impl Engine {
     /// Evicts all pages and vectors of queries; the hit counts stay.
     pub fn clear_cache(&self) {
         self.cache.clear();
+    }
+
+    /// Chooses the best passages of pages, as a future that a driver runs (see `drivers`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidText`] for a text over [`MAX_TEXT_BYTES`];
+    /// [`ErrorKind::InvalidArgument`] if the numbers of queries, pages, formats and titles do not match; errors of the
+    /// encoder and of [`Call::check`].
+    pub async fn highlights<Text: AsRef<str>>(
+        &self,
+        request: &Request<Text>,
+        question: &Question,
+        call: &Call<'_>,
+    ) -> Result<Answers> {
+        self.highlights_with(self.scheduler()?, request, question, call).await
+    }
+
+    /// As [`Self::highlights`], with vectors from this scheduler.
+    pub(super) async fn highlights_with<Text: AsRef<str>>(
+        &self,
+        scheduler: Arc<Scheduler>,
+        request: &Request<Text>,
+        question: &Question,
+        call: &Call<'_>,
+    ) -> Result<Answers> {
+        request.check()?;
+        let (request, call) = (&request.borrowed(), &call.with_shutdown(&self.shutdown));
+        run::answer(CallContext::new(self, scheduler, request, question, call)).await
     }
 
     /// Ends every call in flight with [`ErrorKind::Closed`] and stops the devices. A forked process closes nothing.
