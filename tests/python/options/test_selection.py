@@ -3,6 +3,7 @@
 import asyncio
 import math
 import pickle
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -386,3 +387,15 @@ def test_cache_bytes_bounds_cache(pages: dict[str, str]) -> None:
 def test_negative_cache_bytes_is_error() -> None:
     with raises(errors.InvalidArgumentError, "cache_bytes", -1):
         Highlighter(cache_bytes=-1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_chars": 15}, {"max_total_tokens": 3}, {"max_tokens": 9, "count_tokens": len}]
+)
+def test_warning_of_small_budgets_names_what_fits(highlighter: Highlighter, options: dict[str, Any]) -> None:
+    with pytest.warns(errors.UsageWarning, match="no passage fits") as caught:
+        assert not highlighter.highlights("moon", [ABOUT_MOON, ABOUT_CATS], **options)
+    numbers = [int(number) for number in re.findall(r" ([0-9]+) (?:characters|tokens)", str(caught[0].message))]
+    assert len(numbers) == (1 if "max_chars" in options else 2)
+    (option, _), *others = options.items()
+    assert highlighter.highlights("moon", [ABOUT_MOON, ABOUT_CATS], **{option: numbers[-1]}, **dict(others))

@@ -8,7 +8,7 @@ use super::options::Options;
 use super::passages::ChosenPassage;
 use super::{Question, Work, column};
 use crate::error::Result;
-use crate::highlights::MinScore;
+use crate::highlights::{Budget, MinScore};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::score;
 use crate::ranking::query_match::WordMatch;
@@ -61,6 +61,8 @@ pub struct Answers {
     pub pages: Vec<i64>,
     pub queries: Vec<i64>,
     pub matches: Matches,
+    /// The length of the shortest candidate, if there are no highlights; `None` for answers from a server.
+    pub shortest: Option<Budget>,
     pub work: Work,
 }
 
@@ -102,6 +104,10 @@ impl Answers {
             }
             columns.ends.push(column(columns.scores.len()));
         }
+        if columns.scores.is_empty() {
+            columns.shortest =
+                pages.iter().flat_map(|page| candidates(page, question)).min_by_key(|length| length.chars);
+        }
         Ok(columns)
     }
 
@@ -119,11 +125,18 @@ impl Answers {
         ];
         let named: Vec<String> =
             budgets.iter().filter_map(|(name, most)| Some(format!("{name}={}", (*most)?))).collect();
-        (!named.is_empty()).then(|| {
-            let named = named.join(", ");
-            format!(
-                "no passage fits {named}: every sentence is longer; allow more, such as 200 characters or 50 tokens"
-            )
+        if named.is_empty() {
+            return None;
+        }
+        let named = named.join(", ");
+        Some(match self.shortest {
+            Some(Budget { chars, tokens }) if options.max_tokens.or(options.max_total_tokens).is_some() => {
+                format!("no passage fits {named}: the shortest has {chars} characters and {tokens} tokens; allow more")
+            }
+            Some(Budget { chars, .. }) => {
+                format!("no passage fits {named}: the shortest has {chars} characters; allow more")
+            }
+            None => format!("no passage fits {named}: every one is longer; allow more"),
         })
     }
 
@@ -198,4 +211,15 @@ impl Answers {
         }
         self.matches.ends.push(column(self.matches.words.len()));
     }
+}
+
+/// The lengths of the shortest passages that a page could have.
+fn candidates(page: &PreparedPage, question: &Question) -> impl Iterator<Item = Budget> {
+    let units = &page.parsed.units;
+    let count = if question.expands() { units.spans.len() } else { page.parsed.windows.len() };
+    (0..count).map(move |number| {
+        let run = if question.expands() { number..number + 1 } else { page.parsed.windows[number].clone() };
+        let before = |unit: usize| page.tokens_before.get(unit).copied().unwrap_or(0);
+        Budget { chars: page.text.chars(units.span(&run)).len(), tokens: before(run.end) - before(run.start) }
+    })
 }
