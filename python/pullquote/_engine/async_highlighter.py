@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from types import TracebackType
 from typing import Literal, Unpack
@@ -15,12 +15,14 @@ from pullquote._engine.event_loop import EventLoopCalls, ReplyTo
 from pullquote._engine.handle import EngineStatus
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
+from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
 from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Embeddings, PendingCall
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._request.options import (
     Options,
     Pages,
+    Request,
     Unit,
     check_request,
     check_texts,
@@ -85,8 +87,20 @@ class AsyncHighlighter(EngineStatus):
     @signed_as(Highlighter.highlights)
     async def highlights(self, query: str | Sequence[str], texts: Pages, **options: Unpack[Options]) -> Highlights:
         """Find the passages of pages that answer a query: see `Highlighter.highlights`."""
-        request = await read_files_off_loop(check_request(query, texts, options))
+        return await self._answer(await read_files_off_loop(check_request(query, texts, options)))
 
+    @checked
+    def stream(
+        self, query: str | Sequence[str], pages: AsyncPages, **options: Unpack[Options]
+    ) -> AsyncIterator[Highlights]:
+        """Answer pages one after another: ``async for found in highlighter.stream(query, pages)``; see `Highlighter.stream`.
+
+        `pages` may also be an asynchronous generator. A page's answer does not wait for the next page then. To stop the pages in
+        progress when leaving the loop early, use ``contextlib.aclosing``.
+        """
+        return stream_awaited(self._answer, *checked_stream(query, pages, options))
+
+    async def _answer(self, request: Request) -> Highlights:
         def start(reply_to: ReplyTo, remaining: float | None) -> PendingCall:
             request.options["timeout"] = remaining
             return self._native.start_highlights(request, reply_to)

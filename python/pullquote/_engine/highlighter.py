@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -15,6 +15,7 @@ from pullquote import _native
 from pullquote._engine.call_progress import call_progress
 from pullquote._engine.handle import EngineHandle
 from pullquote._engine.page_files import read_files
+from pullquote._engine.stream import checked_stream, stream
 from pullquote._native import EngineSettings
 from pullquote._native import Highlighter as NativeHighlighter
 from pullquote._request.options import (
@@ -238,6 +239,23 @@ class Highlighter(EngineHandle):
         request = read_files(check_request(query, texts, {name: arguments[name] for name in Options.__annotations__}))
         with call_progress() as report:
             return Highlights(request, self._native.highlights(request, report))
+
+    @checked
+    def stream(self, query: str | Sequence[str], pages: Pages, **options: Unpack[Options]) -> Iterator[Highlights]:
+        """Answer pages one after another, in their order: ``for found in highlighter.stream(query, pages)``.
+
+        - `pages`: as `texts` of `highlights`, also a generator. At most 64 pages, or those of 4 million characters, are read
+          ahead, and a page's answer comes at the latest when the page after it was read.
+        - `query`, `options`: those of `highlights`, but limits that pages share (`max_total_chars`, `max_total_tokens`,
+          `max_total_highlights`), ``dedupe="answer"``, ``pairing="each"``, and lists of `ids`, `titles` and formats. `timeout`
+          is for each page.
+
+        Yields the result of ``highlights(query, [page])`` for each page, with the page's id in `ids`: other pages do not affect
+        it. Closing the iterator, or leaving the loop and dropping it, stops the pages that are in progress.
+
+        Raises the errors of `highlights`: of options at once, and of a page in its turn, which ends the stream.
+        """
+        return stream(self._native, *checked_stream(query, pages, options))
 
     @checked
     def highlights_arrow(
