@@ -238,7 +238,10 @@ impl Groups<'_> {
             text.len() <= LONGEST_SOURCE && name.is_some_and(|name| name.starts_with(char::is_uppercase))
         };
         match (before, kind) {
-            (BlockKind::Prose, BlockKind::Prose) if is_source(['—', '―']) => self.gap(next).contains('\n'),
+            // The dash alone looks like the mark of an item.
+            (BlockKind::Prose, BlockKind::Prose | BlockKind::Item) if is_source(['—', '―']) => {
+                self.gap(next).contains('\n') && !self.outline.has_items(next)
+            }
             (BlockKind::Prose | BlockKind::Item, _) if kind == before && !is_new => {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
             }
