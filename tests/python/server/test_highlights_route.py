@@ -202,6 +202,15 @@ def test_ndjson_lines_of_pages_with_a_shared_limit_come_at_the_end(server: Serve
         assert rest.keys() == whole.keys() - {"results"}
 
 
+def test_ndjson_twins_count_the_pages_of_the_request(server: ServerProcess) -> None:
+    # The second page is longer than a first group, so it is answered alone.
+    body = {"query": "How far is the moon?", "documents": [SMALL, "The moon is white. " * 2000], "highlight_length": 1}
+    with lines(server, body) as answer:
+        _, repeated, _ = [json.loads(line) for line in answer.iter_lines()]
+    (best,) = repeated["highlights"]
+    assert {twin["page"] for twin in best["twins"]} == {1}
+
+
 def test_ndjson_failure_after_first_line_is_last_line(tmp_path: Path) -> None:
     with gated_server(tmp_path) as server:
         with lines(server, large_request(), **{"request-timeout-ms": "2000", "x-request-id": "late"}) as answer:

@@ -178,6 +178,7 @@ impl<'call> Frame<'call> {
     fn highlight(&self, page: usize, row: usize) -> Highlight<'_> {
         let (request, answers) = (self.request, self.answers);
         let mut highlight = self.rows.highlight(row, request.offsets);
+        highlight.twins.iter_mut().flatten().for_each(|twin| twin.page += self.range.start);
         highlight.query = (request.texts.pairing == Pairing::Fused).then(|| number(answers.queries[row]));
         if request.options.context == 0 {
             (highlight.before, highlight.after) = (None, None);
