@@ -25,6 +25,7 @@ from pullquote._native import Batch, EngineSettings, HighlightsBody
 from pullquote._native import Hosted as NativeHosted
 from pullquote._native import HostedCall as NativeCall
 from pullquote._request.options import Options, Pages, Request, check_request
+from pullquote._request.signatures import checked
 from pullquote._results.highlights import Highlights
 from pullquote.errors import EncoderError, InvalidArgumentError
 
@@ -69,6 +70,7 @@ class Hosted(EngineHandle):
 
     _native: NativeHosted
 
+    @checked
     def __init__(
         self,
         model: str | Path,
@@ -93,6 +95,7 @@ class Hosted(EngineHandle):
     def _make_native(self, settings: EngineSettings, model: Path, encoder: object) -> NativeHosted:
         return NativeHosted(settings, model, encoder)
 
+    @checked
     def start(
         self,
         query: str | Sequence[str],
@@ -191,6 +194,7 @@ class Planner:
     'The moon is 384,400 km away.'
     """
 
+    @checked
     def __init__(
         self,
         model: str | Path,
@@ -206,6 +210,7 @@ class Planner:
         self._revision = revision
         self._hosted(1)
 
+    @checked
     def plan(
         self,
         query: str | Sequence[str],

@@ -21,6 +21,7 @@ import pullquote
 from pullquote import Client, Highlighter, _native, documents, errors
 from pullquote._extras import needs_extra
 from pullquote._models.choice import embedded_model
+from pullquote.engine import Hosted, Planner
 from support.bad_calls import BAD_CALL_IDS, BAD_CALLS
 from support.messages import raises
 
@@ -309,6 +310,11 @@ def test_errors_of_users_have_at_most_three_of_our_frames(highlighter: Highlight
         lambda: highlighter.embed("one"),
         lambda: pullquote.Highlighter("/nowhere"),
         lambda: pullquote.Highlighter(devices=3),  # type: ignore[arg-type]
+        lambda: Hosted("/nowhere", 384),
+        lambda: Planner("/nowhere"),
+        lambda: Hosted(embedded_model(), 384).start("Where?", "page"),
+        lambda: highlighter.stream("Where?", "page"),
+        lambda: next(highlighter.stream("Where?", [3])),  # type: ignore[list-item]
         lambda: client.highlights("Where?", "page"),
         lambda: client.highlights("Where?", files=["nowhere.pdf"]),
         lambda: client.embed([]),
