@@ -54,7 +54,15 @@ def _keywords(field: dict[str, Any], kind: Kind) -> dict[str, Any]:
             keywords["choices"] = field["enum"]
         else:
             keywords["type"] = (
-                weight if "anyOf" in field else int if "integer" in types else float if "number" in types else str
+                weight
+                if "anyOf" in field
+                else size
+                if "integer" in types and re.search("bytes|memory", field["name"])
+                else int
+                if "integer" in types
+                else float
+                if "number" in types
+                else str
             )
     return keywords | {"help": field.get("x-help") or _help(field, kind)}
 
@@ -71,6 +79,23 @@ def _help(field: dict[str, Any], kind: Kind) -> str:
     elif default not in (None, "", []) and not isinstance(default, bool):
         words += f" (default: {default:g})" if kind == "client" else " (default: %(default)s)"
     return words
+
+
+# The bytes of each unit; in a command line, people write MB and MiB, M and m.
+UNITS: dict[str, int] = {"": 1, "b": 1} | {
+    f"{letter}{ending}": int(base) ** power
+    for power, letter in enumerate("kmgt", 1)
+    for ending, base in (("", 1024), ("ib", 1024), ("b", 1000))
+}
+
+
+def size(text: str) -> int:
+    """A number of bytes: ``8388608``, ``8MiB`` (1,048,576 bytes each), ``8MB`` (1,000,000) or ``8M`` (as MiB)."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in UNITS:
+        raise ValueError(text)
+    unit = UNITS[found[2]]
+    return round(float(found[1]) * unit) if "." in found[1] else int(found[1]) * unit
 
 
 def weight(text: str) -> float | Literal["auto"]:

@@ -15,6 +15,7 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate};
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer, ExposeHeaders};
+use url::form_urlencoded;
 
 use crate::app::App;
 use crate::fetch::LOOKUPS;
@@ -130,8 +131,14 @@ fn prefixed(router: Router, prefix: &str) -> Router {
 
 fn no_such_route(all: &[(Method, &'static str)], method: &Method, uri: &Uri) -> Failure {
     let paths: Vec<&str> = all.iter().map(|(_, path)| *path).collect();
-    let advice = if let Some(path) = similar(uri.path(), &paths) {
+    let file = uri.path().rsplit('/').next().unwrap_or_default();
+    let advice = if let Some(id) = uri.path().strip_prefix("/documents/") {
+        let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
+        format!("percent-encode the id: /documents/{id}")
+    } else if let Some(path) = similar(uri.path(), &paths) {
         format!("did you mean {path}?")
+    } else if file.contains('.') {
+        "GET /docs lists the routes".to_owned()
     } else {
         // Not the files of the pages.
         let routes = all.iter().filter(|(_, path)| !path.contains('.') || *path == "/openapi.json");

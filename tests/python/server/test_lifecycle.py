@@ -59,6 +59,28 @@ def test_unknown_route_and_method_are_json_errors(
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "part"),
+    [("PUT", "/documents/https://x.y/z", "/documents/https%3A%2F%2Fx.y%2Fz"), ("GET", "/robots.txt", "/docs")],
+)
+def test_unknown_route_of_an_address_or_a_file_has_a_short_hint(
+    server: ServerProcess, method: str, path: str, part: str
+) -> None:
+    answer = server.client.request(method, path, json={"text": "a"})
+    assert answer.status_code == 404
+    assert part in answer.json()["error"]["message"]
+    assert len(answer.content) < 250
+
+
+def test_sizes_may_have_units() -> None:
+    with letter_server("--max-body-bytes", "1MiB", "--max-document-bytes", "2.5kb", "--store-bytes", "4M") as server:
+        info = server.client.get("/info").json()
+        assert (info["max_body_bytes"], info["max_document_bytes"]) == (1_048_576, 2500)
+    for wrong in ("8parsecs", "-1", "MiB", "1.5.5"):
+        with raises(StartError, "--max-body-bytes", wrong), letter_server("--max-body-bytes", wrong):
+            pass
+
+
 def test_log_has_request_ids_and_no_texts(server: ServerProcess) -> None:
     word = "xylophonic"
     server.client.post("/highlights", json=ASKED | {"documents": [word]}, headers={"x-request-id": "seen-in-the-log"})

@@ -163,14 +163,23 @@ impl From<serde_json::Value> for OptionValue {
         match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(value),
-            Value::Number(value) => {
-                value.as_i64().map_or_else(|| Self::Float(value.as_f64().unwrap_or(f64::NAN)), Self::Integer)
-            }
+            Value::Number(value) => match (value.as_i64(), value.as_f64().unwrap_or(f64::NAN)) {
+                (Some(integer), _) => Self::Integer(integer),
+                (None, number) => whole(number).map_or(Self::Float(number), Self::Integer),
+            },
             Value::String(value) => Self::Text(value),
             Value::Array(values) => Self::List(values.into_iter().map(Self::from).collect()),
             Value::Object(values) => Self::Map(values.into_iter().map(|(name, value)| (name, value.into())).collect()),
         }
     }
+}
+
+/// JSON has one kind of number: 3.0 is the whole number 3.
+fn whole(number: f64) -> Option<i64> {
+    // Up to here, each whole number is one.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole, and small enough")]
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
 }
 
 impl OptionError {

@@ -11,6 +11,7 @@ use hyper::body::Body as _;
 use pullquote_core::engine::option_values::{self, OptionError};
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
+use pullquote_wire::schema::Settings as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -186,10 +187,21 @@ pub(crate) fn parse_json<'body, T: Deserialize<'body>>(
 /// Reads the options of a call, which are fields of a body.
 pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failure> {
     let options = options.into_iter().map(|(name, value)| (name, value.into()));
-    option_values::read(options).map_err(|OptionError { kind, name, message }| {
-        let cause = if kind == ErrorKind::InvalidType { Cause::Unprocessable } else { Cause::Core(kind) };
-        Failure { field: name, ..Failure::new(cause, message) }
+    option_values::read(options).map_err(|OptionError { name, message, .. }| Failure {
+        field: name,
+        ..Failure::new(Cause::Unprocessable, message)
     })
+}
+
+/// A value that the engine does not take: that of the option with which the message begins, or else of `field`.
+pub(crate) fn of_value(error: &Error, field: &str) -> Failure {
+    if error.kind() != ErrorKind::InvalidArgument {
+        return error.clone().into();
+    }
+    let message = error.message();
+    let named = message.split([' ', '=']).next().unwrap_or_default();
+    let is_option = Options::fields().iter().any(|option| option["name"] == named);
+    Failure::of_field(Cause::Unprocessable, if is_option { named } else { field }, message)
 }
 
 pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json::Value) -> Result<T, Failure> {

@@ -84,6 +84,10 @@ impl BoundListener {
     }
 
     fn inherited() -> io::Result<Option<Self>> {
+        // As sd_listen_fds: without the process that they are for, they are another's.
+        if std::env::var_os("LISTEN_PID").is_none() {
+            return Ok(None);
+        }
         let mut sockets = ListenFd::from_env();
         if sockets.len() == 0 {
             return Ok(None);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::http::body;
+use crate::http::body::{self, of_value};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
@@ -123,10 +123,12 @@ fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
     let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
     let (queries, pairing) = queries(&pairs);
     let request = Request { queries, pages, formats: vec![options.format], titles: Vec::new(), pairing };
-    let end = input.end().within(options.timeout.map(seconds).transpose()?);
+    let end =
+        input.end().within(options.timeout.map(seconds).transpose().map_err(|error| of_value(&error, "timeout"))?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
-    let answers = app.engine.wait(&call, app.engine.highlights(&request, &Question::new(&options)?, &call))?;
+    let question = Question::new(&options).map_err(|error| of_value(&error, "options"))?;
+    let answers = app.engine.wait(&call, app.engine.highlights(&request, &question, &call))?;
     let mut spans: Vec<Vec<Utf16Span>> =
         request.pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();
     let highlights = if is_list { OneOrMany::Many(spans) } else { OneOrMany::One(spans.pop().unwrap_or_default()) };

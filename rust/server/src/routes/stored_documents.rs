@@ -59,7 +59,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let prefix = |is_needed: bool| {
         let description = "Only documents whose ids begin with it, such as `https://example.com/`, percent-encoded.";
         let least = usize::from(is_needed);
-        json!({"name": "prefix", "in": "query", "description": description, "schema": {"type": "string", "minLength": least}})
+        json!({"name": "prefix", "in": "query", "required": is_needed, "description": description, "schema": {"type": "string", "minLength": least}})
     };
     let limit = json!({
         "name": "limit",
@@ -71,12 +71,6 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         "in": "query",
         "description": "Only documents whose ids come after it: `next` of the page before.",
         "schema": {"type": "string"},
-    });
-    let all = json!({
-        "name": "all",
-        "in": "query",
-        "description": "In place of a prefix: delete every document.",
-        "schema": {"type": "string", "enum": ["true"]},
     });
     let path = "/documents/{id}";
     let written = vec![(JSON, schemas.response::<PutDocument>())];
@@ -100,10 +94,10 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
             .writes_json("Some documents, without their texts.", schemas.response::<DocumentList>()),
         listing(
             API.route(Method::DELETE, "/documents", routing::delete(delete_many), "deleteDocuments", "Delete many documents"),
-            vec![prefix(true), all],
+            vec![prefix(true)],
         )
         .described(
-            "All whose ids begin with `prefix`, or with `all=true` every document. The server deletes some at a time: after an \
+            "All whose ids begin with `prefix`, or with `all=true` in place of a prefix every document. The server deletes some at a time: after an \
              error, such as 504 at the end of the request's time, those before it are deleted, and the same request goes on.",
         )
         .writes_json("They are deleted.", schemas.response::<DeletedDocuments>()),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use pullquote_core::engine::option_values::similar;
-use pullquote_core::engine::options::Options;
+use pullquote_core::engine::options::{Options, seconds};
 use pullquote_core::engine::{Pairing, Question, Request};
 use pullquote_wire::request::{Documents, HighlightsRequest, Queries};
 use pullquote_wire::result::OffsetUnit;
 use serde_json::{Map, Value};
 
 use super::marks::Marks;
-use crate::http::body;
+use crate::http::body::{self, of_value};
 use crate::http::failure::{Cause, Failure, refused};
 use crate::routes::item_limits::{check_count, check_query};
 use crate::routes::request_pages::{RequestPage, RequestText};
@@ -56,10 +56,13 @@ pub(super) fn prepare(
     check_count(queries.len(), "query", max_queries)?;
     for (index, query) in queries.iter().enumerate() {
         let field = if listed { format!("query[{index}]") } else { "query".to_owned() };
+        if query.trim().is_empty() {
+            return refused(field, "a query needs at least one character that is not white space");
+        }
         check_query(query, field, max_query_bytes)?;
     }
     let mut texts = Request {
-        pairing: Pairing::new(&options, queries.len(), documents.len())?,
+        pairing: Pairing::new(&options, queries.len(), documents.len()).map_err(|error| of_value(&error, "pairing"))?,
         queries: queries.into_iter().map(|query| query.into_owned().into()).collect(),
         pages: Vec::with_capacity(documents.len()),
         formats: Vec::with_capacity(documents.len()),
@@ -75,7 +78,8 @@ pub(super) fn prepare(
         all_missing.push(missing);
     }
     let marks = Marks::read(request.pre_tags, request.post_tags, request.encoder);
-    let mut question = Question::new(&options)?;
+    options.timeout.map(seconds).transpose().map_err(|error| of_value(&error, "timeout"))?;
+    let mut question = Question::new(&options).map_err(|error| of_value(&error, "options"))?;
     question.explain |= marks.is_some();
     Ok(PreparedRequest {
         texts: Arc::new(texts),
