@@ -87,7 +87,8 @@ def test_format_is_that_of_each_document(highlighter: Highlighter) -> None:
     assert highlighter.highlights(QUERY, [html]).formats == ["html"]
     assert highlighter.highlights(QUERY, [two_pages(), html]).formats == ["text", "html"]
     looks_like_html = Document(html.text, "text", *[np.empty(0)] * 3)  # type: ignore[arg-type]  # no pages
-    found = highlighter.highlights(QUERY, [looks_like_html, html, html.text], format=["auto", "auto", "text"])
+    pages: list[str | Document] = [looks_like_html, html, html.text]
+    found = highlighter.highlights(QUERY, pages, format=["auto", "auto", "text"])
     assert found.formats == ["text", "html", "text"]
     mixed: list[str | Document] = ["The moon.", two_pages()]
     with raises(errors.InvalidArgumentError, "format='markdown'", "texts[1]", "'text'"):
