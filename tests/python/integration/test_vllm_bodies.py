@@ -119,14 +119,14 @@ WRONG: list[tuple[Any, str | None]] = [
     ({"query": "moon", "documents": [MOON], "titles": ["a"]}, "titles"),
     ({"query": "moon", "documents": [MOON], "offsets": "utf32"}, "offsets"),
     ({"query": "moon", "documents": [MOON], "return_texts": 1}, "return_texts"),
-    ({"query": "moon", "documents": [MOON], "top_k": 0}, None),
+    ({"query": "moon", "documents": [MOON], "top_k": 0}, "top_k"),
     ({"query": "moon", "documents": [MOON], "top_k": "many"}, "top_k"),
-    ({"query": ["moon", "bread"], "documents": [MOON, HTML]}, None),
+    ({"query": ["moon", "bread"], "documents": [MOON, HTML]}, "pairing"),
 ]
 # What the server answers, and a host does not: it stores nothing and returns no vectors.
 WRONG_HERE: list[tuple[Any, str]] = [
-    ({"query": "moon", "documents": [{"id": "a"}]}, "documents"),
-    ({"query": "moon", "documents": {"ids": ["a"]}}, "documents"),
+    ({"query": "moon", "documents": [{"id": "a"}]}, "documents[0]"),
+    ({"query": "moon", "documents": {"ids": ["a"]}}, "documents[0]"),
     ({"query": "moon", "documents": [MOON], "return_vectors": True}, "return_vectors"),
 ]
 

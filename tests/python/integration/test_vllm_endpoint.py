@@ -201,7 +201,7 @@ def test_endpoint_limits(endpoint: Any) -> None:
         assert await told(json=body | {"timeout": 1e-9}) == (504, "deadline_exceeded")
         late = await client.post("/v1/highlights", json=body | {"timeout": 1e-9})
         assert "0.5 seconds" not in late.text
-        assert await told(json=body | {"query": " "}) == (400, "invalid_argument")
+        assert await told(json=body | {"query": " "}) == (422, "invalid_body")
         assert await told(json=body | {"top_k": "many"}) == (422, "invalid_body")
         assert await told(json=body | {"offsets": "utf32"}) == (422, "invalid_body")
         assert await told(content=b"{", headers={"content-type": "application/json"}) == (400, "malformed_body")
