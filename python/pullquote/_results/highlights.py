@@ -26,7 +26,7 @@ from pullquote._results.selectors import (
     text_quote_selector,
 )
 from pullquote._warnings import warn
-from pullquote.errors import InvalidArgumentError, InvalidTypeError, UsageWarning
+from pullquote.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError, UsageWarning
 
 if TYPE_CHECKING:
     import pandas
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["Highlights"]
+
+# Characters of highlights with their contexts: as a multiple of the pages, for each query, and for any pages. As over HTTP.
+MAX_SIZE_OF_SENT = 80
+MAX_SIZE_OF_ANY = 1024 * 1024
 
 
 class Highlights(Sequence[list[Highlight]]):
@@ -357,6 +361,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     def to_dict(self) -> tables.HighlightsDict:
         """The lists as a dictionary: ``{"answered": True, "results": [{"page": 0, "highlights": [...], ...}, ...]}``."""
+        self._check_contexts()
         rows: list[Any] = [
             {**about, "highlights": [highlight.to_dict() for highlight in found]} for about, found in self._lists()
         ]
@@ -367,16 +372,17 @@ class Highlights(Sequence[list[Highlight]]):
 
         Its columns are the fields of a `Highlight`, in the types that `Highlighter.highlights_arrow` has too.
         """
-        return tables.to_arrow(self._columns.table(self.texts), self._of_pages())
+        return tables.to_arrow(self._table(), self._of_pages())
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
+        self._check_contexts()
         rows = [highlight.to_dict() for found in self for highlight in found]
         return tables.to_pandas(rows, self._of_pages())
 
     def to_polars(self) -> polars.DataFrame:
         """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
-        return tables.to_polars(self._columns.table(self.texts), self._of_pages())
+        return tables.to_polars(self._table(), self._of_pages())
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -504,6 +510,23 @@ class Highlights(Sequence[list[Highlight]]):
     def _list(self, index: int) -> list[Highlight]:
         first = int(self._ends[index - 1]) if index else 0
         return self._highlights(range(first, int(self._ends[index])))
+
+    def _table(self) -> _native.Table:
+        self._check_contexts()
+        return self._columns.table(self.texts)
+
+    def _check_contexts(self) -> None:
+        """Each of `n` highlights may have `n` sentences around it, which no memory holds; a server refuses the same."""
+        context = self._request.options.get("context", 0)
+        if not context or any(self._is_on_server(page) for page in range(len(self.texts))):
+            return
+        size, sent = int((self.contexts[:, 1] - self.contexts[:, 0]).sum()), sum(map(len, self.texts))
+        if size > MAX_SIZE_OF_SENT * sent * len(self.query_texts) + MAX_SIZE_OF_ANY:
+            message = (
+                f"context={context}: {len(self.scores)} highlights and what is around them have {size:,} characters, and the pages "
+                f"{sent:,}; take fewer highlights or a smaller context, or slice texts by `contexts`"
+            )
+            raise LimitExceededError(message)
 
     def _highlights(self, rows: Sequence[int]) -> list[Highlight]:
         made = []

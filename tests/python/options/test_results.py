@@ -484,3 +484,15 @@ def test_long_calls_show_progress_at_a_prompt(pages: dict[str, str]) -> None:
                     written += part
         assert (b"windows encoded" in written) == is_shown, written
         assert written.endswith(b"\r\x1b[K") or not is_shown
+
+
+def test_contexts_of_all_highlights_are_bounded(highlighter: Highlighter) -> None:
+    page = " ".join(f"Sentence {number} is about the moon." for number in range(600))
+    asked: dict[str, Any] = {"top_k": 600, "highlight_length": 1, "dedupe": "none", "effort": "instant"}
+    found = highlighter.highlights(QUERY, [page], context=600, **asked)
+    for read in (found.to_dict, found.to_arrow, found.to_pandas):
+        with raises(errors.LimitExceededError, "context=600", "600"):
+            read()
+    assert found.contexts.tolist() == [[0, len(page)]] * 600
+    assert found.best(3)[0].before is not None
+    assert len(highlighter.highlights(QUERY, [page], context=5, **asked).to_dict()["results"][0]["highlights"]) == 600
