@@ -41,6 +41,9 @@ const ABBREVIATIONS: &[(AbbreviationRule, &str)] = &[
         "lbs oz Calif Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur",
     ),
     (AbbreviationRule::BeforeOpener, "Thurs Fri"),
+    // Titles, names and labels
+    (AbbreviationRule::Never, "Wm Geo Brig Asst Msgr Cdr Atty Amb excl incl"),
+    (AbbreviationRule::UnlessNumber, "eqn eqns thm thms suppl hwy apt ref refs sect sch prop lem cl exod"),
     // German
     (AbbreviationRule::Never, "bzw vgl ggf evtl z.B d.h Hrsg Dipl Ing Hr Fr zzgl inkl insb sog"),
     (AbbreviationRule::UnlessNumber, "nr Abb Bd Abs Kap Tab Aufl ca Ziff Jg"),
@@ -63,6 +66,15 @@ const ABBREVIATIONS: &[(AbbreviationRule, &str)] = &[
     // Dutch
     (AbbreviationRule::Never, "dhr mevr mw mr drs dr prof bijv d.w.z m.b.t m.a.w t.o.v"),
     (AbbreviationRule::BeforeOpener, "enz o.a"),
+    // Polish
+    (AbbreviationRule::Never, "rozdz tzw tzn"),
+    // Czech
+    (AbbreviationRule::Never, "tzv např tj"),
+    // Ukrainian
+    (AbbreviationRule::Never, "вул буд"),
+    (AbbreviationRule::UnlessNumber, "стор"),
+    // Finnish, Swedish, Danish, Norwegian
+    (AbbreviationRule::Never, "esim bl.a t.ex f.eks"),
     // Romanian
     (AbbreviationRule::Never, "dl dvs"),
     (AbbreviationRule::UnlessNumber, "alin lit ap bl"),
@@ -253,6 +265,13 @@ pub(super) fn starts_sentence(abbreviation: &str, text: &str) -> bool {
         return word == "A" || word == "I";
     }
     OPENER_SET.contains(word) || (!is_initial && OPENERS_IN_NAMES.contains(&word))
+}
+
+/// Whether a text starts with a number, also a Roman one of two letters or more: `IX`.
+pub(super) fn starts_with_number(text: &str) -> bool {
+    let (word, _) = first_word(text);
+    let is_roman = word.len() > 1 && word.bytes().all(|byte| b"IVXLC".contains(&byte));
+    text.starts_with(|c: char| c.is_ascii_digit()) || is_roman
 }
 
 pub(super) fn starts_with_ordinal_noun(text: &str) -> bool {

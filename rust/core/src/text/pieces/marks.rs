@@ -102,7 +102,11 @@ pub(super) const fn is_han_or_kana(c: char) -> bool {
 
 /// Chinese, Japanese and Korean, which may be wrapped after any character.
 pub(super) const fn is_east_asian(c: char) -> bool {
-    is_han_or_kana(c) || matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
+    is_han_or_kana(c) || is_hangul(c)
+}
+
+pub(super) const fn is_hangul(c: char) -> bool {
+    matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
 }
 
 /// Thai, Lao, Khmer and Burmese: no spaces between words, no marks between sentences.

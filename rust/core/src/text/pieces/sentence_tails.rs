@@ -27,8 +27,9 @@ pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
 fn reference(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('[')?;
     let length = inside.bytes().take(LONGEST_REFERENCE - 1).position(|byte| byte == b']')?;
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b',' | b'-' | b'^');
-    (length > 0 && inside.bytes().take(length).all(is_allowed)).then_some(length + 2)
+    // Digits of any script.
+    let is_allowed = |c: char| c.is_ascii_alphabetic() || c.is_numeric() || matches!(c, ' ' | ',' | '-' | '^');
+    (length > 0 && inside[..length].chars().all(is_allowed)).then_some(length + 2)
 }
 
 /// The length in bytes of a footnote number that has lost its superscript: `so held.12 The`.
@@ -58,6 +59,7 @@ mod tests {
             ("[Link](url)", "[Link]"),
             ("[a longer text than any reference]", ""),
             ("[é]", ""),
+            ("[१][২] x", "[१][২]"),
             (" x", ""),
         ] {
             assert_eq!(&text[..attached_end(text, 0)], expected, "{text:?}");

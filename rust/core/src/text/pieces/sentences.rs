@@ -16,7 +16,7 @@ use super::blocks::blocks;
 use super::graphemes::Clusters;
 use super::links::Links;
 use super::long::push_units;
-use super::marks::{has_capitals, is_east_asian, is_opening, is_terminal};
+use super::marks::{has_capitals, is_east_asian, is_hangul, is_opening, is_terminal};
 use super::sentence_tails::attached_end;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -190,7 +190,7 @@ impl Prose<'_> {
     fn is_missed(&self, mark: usize, mark_end: usize, attached_end: usize, next: &str) -> bool {
         let Some(first) = next.trim_start_matches(is_opening).chars().next() else { return false };
         match &self.text[mark..mark_end] {
-            "." if attached_end > mark_end && first.is_uppercase() => true,
+            "." if attached_end > mark_end && first.is_alphabetic() && !first.is_lowercase() => true,
             "." if first.is_ascii_digit() => is_plain_word(last_word(&self.text[..mark])),
             "." => !self.has_capitals && first.is_lowercase(),
             "…" => first.is_alphabetic() && !first.is_lowercase(),
@@ -238,6 +238,8 @@ impl Prose<'_> {
         }
         match body.chars().next_back() {
             Some('.' | '!' | '?') if !is_spaced && is_pictograph(next) => true,
+            // Korean: a particle follows a quote.
+            Some('.') if is_closed && !is_spaced && is_hangul(next) => false,
             Some('.') if !is_spaced => is_east_asian(next) && self.full_stop_ends(&body[..body.len() - 1], after),
             Some('.') if body.ends_with("..") || is_closed => !(continues || is_closed && continues_quote(after)),
             Some('.') => self.full_stop_ends(&body[..body.len() - 1], after),
@@ -284,7 +286,7 @@ impl Prose<'_> {
         match abbreviations::rule_of(word) {
             None => true,
             Some(AbbreviationRule::Never) => false,
-            Some(AbbreviationRule::UnlessNumber) => !after.starts_with(|c: char| c.is_ascii_digit()),
+            Some(AbbreviationRule::UnlessNumber) => !abbreviations::starts_with_number(after),
             Some(AbbreviationRule::BeforeOpener) if self.has_capitals => abbreviations::starts_sentence(word, after),
             Some(AbbreviationRule::BeforeOpener) => abbreviations::starts_sentence(word, &capitalized(after)),
         }
