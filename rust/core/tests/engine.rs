@@ -197,6 +197,14 @@ fn pairing_each_and_all_match_single_calls() {
 }
 
 #[test]
+fn every_check_after_the_deadline_names_it() {
+    let call = Call::new(Some(Duration::from_nanos(1)), None);
+    for _ in 0..2 {
+        assert_eq!(call.check().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+    }
+}
+
+#[test]
 fn an_interrupt_and_a_timeout_end_a_call_soon_and_leave_the_engine_usable() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
     let page = "The cat is in the moon. ".repeat(100_000);

@@ -128,8 +128,8 @@ def test_full_disk_is_exit_code_73(arguments: list[str]) -> None:
 def test_twins_are_named_with_their_files(tmp_path: Path) -> None:
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("My gift card never came. Bread is baked.", encoding="utf-8")
-    asked = ["highlight", "Did the gift card come?", tmp_path / "a.txt", tmp_path / "b.txt", "--dedupe", "answer"]
-    asked += ["--highlight-length", 1]
+    files = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    asked = ["highlight", "Did the gift card come?", *files, "--dedupe", "answer", "--highlight-length", "1"]
     shown = run(*asked).stdout.decode()
     assert f"(1 like it left out: {tmp_path / 'b.txt'})" in shown
     rows = [json.loads(line) for line in run(*asked, "--json").stdout.decode().splitlines()]

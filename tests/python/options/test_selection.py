@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pullquote import AsyncHighlighter, Highlighter, errors
+from pullquote import AsyncHighlighter, Highlighter, Highlights, errors
 from pullquote.engine import CacheState, Match
 from support.messages import raises
 
@@ -34,12 +34,15 @@ def test_max_total_chars_is_kept_and_spent_on_relevant_pages(highlighter: Highli
 
 def test_max_total_chars_is_for_pages_that_answer_unless_min_score_is_zero(highlighter: Highlighter) -> None:
     texts = [ABOUT_MOON, ABOUT_BREAD, ABOUT_CATS]
-    wide = {"max_total_chars": 10_000}
-    passages = lambda found: [[highlight.text for highlight in page] for page in found]  # noqa: E731
-    assert passages(highlighter.highlights("How is bread baked?", texts, **wide)) == [[], [ABOUT_BREAD], []]
     everything = [[text] for text in texts]
-    assert passages(highlighter.highlights("How is bread baked?", texts, **wide, min_score=0)) == everything
-    nothing_answers = highlighter.highlights("Who won the 2022 World Cup?", texts, **wide)
+
+    def passages(found: Highlights) -> list[list[str]]:
+        return [[highlight.text for highlight in page] for page in found]
+
+    baked, won = "How is bread baked?", "Who won the 2022 World Cup?"
+    assert passages(highlighter.highlights(baked, texts, max_total_chars=10_000)) == [[], [ABOUT_BREAD], []]
+    assert passages(highlighter.highlights(baked, texts, max_total_chars=10_000, min_score=0)) == everything
+    nothing_answers = highlighter.highlights(won, texts, max_total_chars=10_000)
     assert not nothing_answers.answered
     assert passages(nothing_answers) == everything
 

@@ -298,14 +298,15 @@ pub(crate) fn check(stop: &Stop, deadline: Option<Instant>) -> Result<()> {
     if stop.shutdown.as_ref().is_some_and(|shutdown| shutdown.0.load(Ordering::Relaxed)) {
         return Err(Error::new(ErrorKind::Closed, "the highlighter was closed while the call ran"));
     }
-    if stop.is_stopped() {
-        return Err(Error::new(ErrorKind::Cancelled, "the call was stopped by its caller"));
-    }
+    // Before the stop, which the first check after the deadline sets.
     if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return Err(Error::new(
             ErrorKind::DeadlineExceeded,
             "the call's timeout passed before the work was done; allow more seconds, or fewer pages",
         ));
+    }
+    if stop.is_stopped() {
+        return Err(Error::new(ErrorKind::Cancelled, "the call was stopped by its caller"));
     }
     Ok(())
 }

@@ -66,21 +66,22 @@ const BLOCKS: [&str; 25] = [
     "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "tr", "ul",
 ];
 
-/// Whether a text is an HTML fragment: it starts with a block element and ends with a tag (unless truncated), or most
-/// of its lines start and end with tags, of different block elements.
+/// Whether a text is an HTML fragment: it starts with a block element and ends with a tag (unless truncated) or has a
+/// second one right after the end of one, or most of its lines start and end with tags, of different block elements.
 fn is_fragment(text: &str, is_cut: bool) -> bool {
     let mut has_end = [false; BLOCKS.len()];
-    let mut ends = 0;
+    let (mut ends, mut follows) = (0, false);
     for tag in text.split("</").skip(1) {
         let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         if let Some(block) = BLOCKS.iter().position(|block| name.eq_ignore_ascii_case(block)) {
             has_end[block] = true;
             ends += 1;
+            follows |= tag.split_once('>').is_some_and(|(_, after)| begins_with_tag(after.trim_start(), &BLOCKS));
         }
     }
     let starts_so = begins_with_tag(text, &BLOCKS);
     let ends_so = is_cut || text.trim_end().ends_with('>');
-    let is_one = starts_so && ends_so && ends >= 1;
+    let is_one = starts_so && (ends_so || follows) && ends >= 1;
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let tagged = || lines().filter(|line| line.starts_with('<') && line.ends_with('>')).count();
     let kinds = has_end.iter().filter(|&&has_end| has_end).count();

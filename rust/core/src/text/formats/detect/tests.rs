@@ -8,6 +8,7 @@ fn pages_and_fragments_are_html() {
         "<html>",
         "<body class=a># A\n\n## B",
         "<p>One.</p>\n<p>Two <b>three</b>.</p>",
+        "<h1>A</h1><p>Without an end, which is <b>optional</b>.",
         "<div class=\"a\"><ul><li>A</li><li>B</li></ul></div>\n",
         "<a href=b>A</a>\n<div>\n<p>B</p>\n</div>\n<ul>\n<li>C</li>\n</ul>\n",
     ] {
@@ -50,6 +51,7 @@ fn everything_else_is_text() {
         "---\nkind: a\n---\nkind: b\n",
         "<?xml version=\"1.0\"?>\n<section><p>a</p><p>b</p></section>",
         "A <b>bold</b> word and an <i>italic</i> one.",
+        "<p>a</p> is a paragraph, and <div>b</div> a division.",
         "auto f = [&](int a) { return v[i](a); };\n",
     ] {
         assert_eq!(format(source), Format::Text, "{source:?}");
