@@ -2,7 +2,7 @@
 //!
 //! A line's shape depends on the line alone; [`super::blocks`] interprets it with its neighbours.
 
-use super::marks::is_separator_row;
+use super::marks::{is_label, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ fn shape(line: &str) -> LineShape {
         return LineShape::PageNumber;
     }
     if first.is_ascii_alphabetic() && content.as_bytes().get(1) != Some(&b')') {
-        return LineShape::Text;
+        return labelled(content).map_or(LineShape::Text, LineShape::Item);
     }
     if let Some(shape) = repeated_mark(content) {
         return shape;
@@ -155,8 +155,12 @@ fn marker(content: &str) -> Option<Marker> {
     if bullets.contains(&first) && chars.next().is_none() {
         return Some(Marker::Bullet(first));
     }
+    if first == '§' {
+        return labelled(content);
+    }
     if let Some(label) = word.strip_suffix(')') {
         let (label, bracketed) = label.strip_prefix('(').map_or((label, false), |label| (label, true));
+        let label = label.strip_suffix('.').filter(|label| is_number(label)).unwrap_or(label);
         if is_number(label) {
             return Some(if bracketed { Marker::Letter } else { Marker::Number });
         }
@@ -165,6 +169,20 @@ fn marker(content: &str) -> Option<Marker> {
         return (letter || roman).then_some(Marker::Letter);
     }
     word.strip_suffix('.').is_some_and(is_number).then_some(Marker::Number)
+}
+
+/// The marker of a step, article or question: `Step 1.`, `Art. 2.`, `Q3.`; also of small Roman numerals: `ii)`.
+fn labelled(content: &str) -> Option<Marker> {
+    let (word, rest) = content.split_once(' ')?;
+    if let Some(number) = word.strip_prefix('Q').and_then(|number| number.strip_suffix('.')) {
+        return is_number(number).then_some(Marker::Number);
+    }
+    if let Some(number) = word.strip_suffix(')') {
+        let is_roman = (2..=5).contains(&number.len()) && number.bytes().all(|byte| b"ivx".contains(&byte));
+        return is_roman.then_some(Marker::Letter);
+    }
+    let (number, _) = rest.split_once(' ').filter(|_| is_label(word))?;
+    number.strip_suffix(['.', ':']).is_some_and(is_number).then_some(Marker::Number)
 }
 
 /// Whether this numbers an item. Four digits are more likely a year.
@@ -227,6 +245,13 @@ mod tests {
             ("a) b", LineShape::Item(Marker::Letter)),
             ("(iv) b", LineShape::Item(Marker::Letter)),
             ("(see) b", LineShape::Text),
+            ("1.) b", LineShape::Item(Marker::Number)),
+            ("ii) b", LineShape::Item(Marker::Letter)),
+            ("Step 2: b", LineShape::Item(Marker::Number)),
+            ("Art. 12. B", LineShape::Item(Marker::Number)),
+            ("§ 3. B", LineShape::Item(Marker::Number)),
+            ("Q4. B", LineShape::Item(Marker::Number)),
+            ("Art. is long", LineShape::Text),
         ] {
             assert_eq!(shape(line), expected, "{line:?}");
         }

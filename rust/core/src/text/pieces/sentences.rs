@@ -16,7 +16,7 @@ use super::blocks::blocks;
 use super::graphemes::Clusters;
 use super::links::Links;
 use super::long::push_units;
-use super::marks::{has_capitals, is_east_asian, is_hangul, is_opening, is_terminal};
+use super::marks::{has_capitals, is_east_asian, is_hangul, is_label, is_opening, is_terminal};
 use super::sentence_tails::attached_end;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -236,6 +236,11 @@ impl Prose<'_> {
         if body.chars().take(MAX_ATTACHED_CHARS).all(|c| is_opening(c) || is_terminal(c)) {
             return false;
         }
+        // The mark of an item: `1.)`, `(1.)`.
+        let number = before.trim_start_matches('(').strip_suffix(".)");
+        if number.is_some_and(|number| number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit())) {
+            return false;
+        }
         match body.chars().next_back() {
             Some('.' | '!' | '?') if !is_spaced && is_pictograph(next) => true,
             // Korean: a particle follows a quote.
@@ -265,8 +270,9 @@ impl Prose<'_> {
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
         let word = last_word(sentence);
         // Only a number so far: `1. Introduction`.
-        let is_first = sentence[..sentence.len() - word.len()].trim_end().is_empty();
-        let is_marker = is_first && is_numbering(word);
+        let label = sentence[..sentence.len() - word.len()].trim_end();
+        let is_first = label.is_empty() || is_label(label);
+        let is_marker = is_first && is_numbering(word.strip_prefix('Q').unwrap_or(word));
         let counts = word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
         let is_ordinal = !word.is_empty() && counts && abbreviations::starts_with_ordinal_noun(after);
         // `ש"ח`: the last letter of an acronym is not an initial.
