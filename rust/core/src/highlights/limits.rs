@@ -161,11 +161,13 @@ impl Bounds {
 
     /// Shrinks limits in tokens by the largest share of expected to counted tokens.
     pub(super) fn scale_tokens(&mut self, expected_and_counted: impl Iterator<Item = (usize, usize)>) {
-        let share = |(expected, counted): (usize, usize)| expected.max(1) as f64 / counted.max(1) as f64;
-        let least = expected_and_counted.map(share).fold(1.0, f64::min);
+        let shares = expected_and_counted.map(|(expected, counted)| (expected.max(1) as u128, counted.max(1) as u128));
+        let (expected, counted) =
+            shares.fold((1, 1), |least, share| if share.0 * least.1 < least.0 * share.1 { share } else { least });
         for tokens in [&mut self.page.tokens, &mut self.answer.tokens] {
             if *tokens != usize::MAX {
-                *tokens = ((*tokens as f64 * least) as usize).max(1);
+                let shrunk = (*tokens as u128).saturating_mul(expected) / counted;
+                *tokens = usize::try_from(shrunk).unwrap_or(*tokens).max(1);
             }
         }
     }
