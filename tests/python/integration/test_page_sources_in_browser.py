@@ -165,14 +165,15 @@ def test_parts_are_laid_out_when_they_come_near(page: Page) -> None:
 
 def test_ordered_list_keeps_its_numbers(page: Page, server: ServerProcess) -> None:
     visit(page, server)
-    put(page, "# Steps\n\n1. Get **flour**.\n2. Bake bread.\n\n- Eat.\n", "How is bread baked?", "markdown")
+    steps = "# Steps\n\n1. Get **flour**.\n2. Bake bread of flour.\n\n- Eat bread.\n"
+    put(page, steps, "Get flour, bake bread, eat", "markdown")
     items = page.locator("#reader .item")
     bullets = items.evaluate_all("all => all.map(item => getComputedStyle(item, '::before').content)")
     assert bullets == ["none", "none", '"\N{BULLET}"']
-    assert items.nth(1).inner_text() == "2. Bake bread."
+    assert items.nth(1).inner_text() == "2. Bake bread of flour."
     # The card shows what the page shows, a line for each block.
     words = page.locator("#passages .words").first.inner_text()
-    assert words.splitlines() == ["Steps", "1. Get flour.", "2. Bake bread.", "\N{BULLET} Eat."]
+    assert words.splitlines() == ["Steps", "1. Get flour.", "2. Bake bread of flour.", "\N{BULLET} Eat bread."]
 
 
 def test_toolbar_is_one_line_after_another_page(page: Page, server: ServerProcess) -> None:
