@@ -185,12 +185,13 @@ class Highlighter(EngineHandle):
         - `max_total_highlights`: maximum number of highlights for all pages together; the best ones.
         - `max_chars`: maximum number of characters for each page, over all its highlights. A budget without `top_k` selects the
           best sentences that fit, and joins neighbours.
-        - `max_tokens`: maximum number of the model's tokens for each page, over all its highlights. Four bytes of text count as
-          one token or more, because the model may have one token for a very long word.
+        - `max_tokens`: maximum number of the embedding model's tokens for each page, over all its highlights. A language model
+          counts others: `count_tokens` takes its tokenizer, in Python. Four bytes of text count as one token or more, because
+          the model may have one token for a very long word.
         - `max_total_chars`: maximum number of characters for all pages together; the most relevant passages get them. If a page
           answers, those that do not get none; with `min_score=0` all compete.
-        - `max_total_tokens`: maximum number of the model's tokens for all pages together, counted as for `max_tokens`; they go
-          to the passages that `max_total_chars` would choose.
+        - `max_total_tokens`: maximum number of the embedding model's tokens for all pages together, counted as for
+          `max_tokens`; they go to the passages that `max_total_chars` would choose.
         - `min_score`: minimum score of a highlight, the probability that it answers the query, from 0 to 1; the result may be
           empty. ``"auto"`` is 0.2, from which `answered` is true: it leaves out what hardly answers, and keeps 95 % of the
           answers.

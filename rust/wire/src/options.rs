@@ -26,8 +26,9 @@ crate::settings! {
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1))]
         max_chars: Option<i64> = None,
-        /// Maximum number of the model's tokens for each page, over all its highlights. Four bytes of text count as one
-        /// token or more, because the model may have one token for a very long word.
+        /// Maximum number of the embedding model's tokens for each page, over all its highlights. A language model counts
+        /// others: `count_tokens` takes its tokenizer, in Python. Four bytes of text count as one token or more, because
+        /// the model may have one token for a very long word.
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1))]
         max_tokens: Option<i64> = None,
@@ -36,8 +37,8 @@ crate::settings! {
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1), extend("x-commands" = "highlight"))]
         max_total_chars: Option<i64> = None,
-        /// Maximum number of the model's tokens for all pages together, counted as for `max_tokens`; they go to the
-        /// passages that `max_total_chars` would choose.
+        /// Maximum number of the embedding model's tokens for all pages together, counted as for `max_tokens`; they go to
+        /// the passages that `max_total_chars` would choose.
         #[serde(deserialize_with = "optional_count")]
         #[schemars(range(min = 1), extend("x-commands" = "highlight"))]
         max_total_tokens: Option<i64> = None,
