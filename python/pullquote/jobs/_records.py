@@ -12,6 +12,7 @@ from typing import Any
 
 from pullquote.errors import InvalidArgumentError, NotFoundError
 from pullquote.jobs._inputs import InputFile, file_hash
+from pullquote.jobs._outputs import output_name
 from pullquote.jobs._store import OWN, OutputStore
 
 __all__ = ["FileRecord", "JobStatus", "finished_record", "job_status", "start_job", "unfinished_files"]
@@ -66,9 +67,13 @@ class JobStatus:
 
 
 def start_job(store: OutputStore, settings: dict[str, Any], files: list[InputFile]) -> None:
-    """Start or continue a job in a directory. Raises `InvalidArgumentError` if it has another job."""
+    """Start or continue a job in a directory. Raises `InvalidArgumentError` if it has another job, or others' files."""
     known = store.read(SETTINGS)
     if known is None:
+        for name in (output_name(each, settings["format"]) for each in files):
+            if store.size(name) is not None:
+                message = f"{store.url} has a file {name} that no job wrote; name another directory for the output"
+                raise InvalidArgumentError(message)
         with store.open_for_writing(SETTINGS) as file:
             file.write(_json(settings))
     else:

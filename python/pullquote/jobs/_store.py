@@ -112,9 +112,14 @@ class OutputStore:
             self._system.rm_file(self._path(name))
 
     def contains(self, url: str) -> bool:
-        """Whether a URL lies in this directory."""
+        """Whether a URL lies in this directory, whatever the paths are called: links are followed."""
         system, path = url_to_fs(url)
-        return type(system) is type(self._system) and f"{path.rstrip('/')}/".startswith(f"{self._root}/")
+        root = self._root
+        if type(system) is not type(self._system):
+            return False
+        if self.is_local:
+            path, root = os.path.realpath(path), os.path.realpath(root)
+        return f"{path.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
 
     def _open(self, name: str, mode: str) -> BinaryIO:
         opened = self._local(name).open(mode) if self.is_local else self._system.open(self._path(name), mode)

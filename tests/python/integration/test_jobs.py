@@ -215,6 +215,29 @@ def test_folder_of_the_input_is_no_output(source: str, tmp_path: Path, capsys: p
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
+@pytest.mark.parametrize("output", ["./in/../in", "link", "in/x/..", "linked"])
+def test_input_is_never_overwritten(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = '{"text": "Bread is baked."}\n'
+    for name in ("in/x/a.jsonl", "in/b.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(page)
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/x").symlink_to(tmp_path / "in/x")
+    assert run("--input", tmp_path / "in", "--output", f"{tmp_path}/{output}", "-q", "bread") == 2
+    assert "--output" in capsys.readouterr().err or output == "linked"
+    assert [(tmp_path / name).read_text() for name in ("in/x/a.jsonl", "in/b.jsonl")] == [page, page]
+
+
+def test_files_that_no_job_wrote_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("in", "mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jsonl").write_text('{"text": "Bread is baked."}\n')
+    assert run("--input", tmp_path / "in", "--output", tmp_path / "mine", "-q", "bread") == 2
+    assert names_all(capsys.readouterr().err, "a.jsonl", "mine")
+    assert (tmp_path / "mine/a.jsonl").read_text() == '{"text": "Bread is baked."}\n'
+
+
 def test_interrupted_job_says_that_it_continues(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
