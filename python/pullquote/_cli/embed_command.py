@@ -55,6 +55,9 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidArgumentError(message)
     try:
         [name] = input_files([options.file] if options.file else [])
+        if options.output.is_file() and Path(name).is_file() and options.output.samefile(name):
+            message = f"--output {options.output} is the file with the texts; name another one"
+            raise InvalidArgumentError(message)
         data, shown = read_bytes(name), name_of(name)
         check_is_text(data, shown)
         lines = decode(data, shown, options.encoding).splitlines()
@@ -90,7 +93,7 @@ def _rows(
 
 
 def _write_npy(path: Path, shape: tuple[int, int], rows: Iterator[bytes]) -> None:
-    """Write a temporary file and rename it, so a stopped run leaves no incomplete array."""
+    """Write a temporary file and rename it, so a stopped run leaves no incomplete array; a device or a pipe is written itself."""
 
     def write(file: BinaryIO) -> None:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
@@ -99,6 +102,9 @@ def _write_npy(path: Path, shape: tuple[int, int], rows: Iterator[bytes]) -> Non
 
     if str(path) == "-":
         return write(sys.stdout.buffer)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with path.open("wb") as file:
+            return write(file)
     unfinished = path.with_name(path.name + ".part")
     try:
         with unfinished.open("wb") as file:

@@ -101,6 +101,13 @@ def find_files(source: str) -> list[InputFile]:
         found, root = {}, path
     files = []
     for name, info in found.items():
+        # A link in a listing has no type of its own.
+        if info.get("islink"):
+            try:
+                info = system.info(name)  # noqa: PLW2901
+            except FileNotFoundError:
+                message = f"{name} is a link to {info['destination']}, which is not there; remove it"
+                raise InvalidArgumentError(message) from None
         if info["type"] != "file":
             continue
         relative = name[len(root) :].lstrip("/")

@@ -185,12 +185,16 @@ def test_embed_read_and_write_failures(server: ServerProcess, tmp_path: Path) ->
         ([tmp_path / "nothing", "-o", output], 66, tmp_path / "nothing"),
         ([texts, "-o", tmp_path / "no folder" / "x.npy"], 73, tmp_path / "no folder" / "x.npy"),
         ([texts, "-o", tmp_path], 73, tmp_path),
+        ([texts, "-o", "/dev/full"], 73, Path("/dev/full")),
+        ([texts, "-o", texts], 2, texts),
     ]
     for arguments, code, path in wrong:
         done = run("embed", "--server", server.url, *arguments)
         assert (done.returncode, done.stdout) == (code, b"")
         assert names_all(done.stderr.decode(), path)
         assert b"Traceback" not in done.stderr
+    assert Path("/dev/full").is_char_device(), "it is written, not replaced"
+    assert texts.read_text() == "a\nb\n"
     # UnauthorizedError is a PermissionError too, but not a failure to write.
     with fake_server(lambda request: raw_vectors(request) if len(request.texts) == 1 else Answer(401)) as refusing:
         done = run("embed", "--server", refusing.url, texts, "-o", output)

@@ -229,6 +229,17 @@ def test_input_is_never_overwritten(output: str, tmp_path: Path, capsys: pytest.
     assert [(tmp_path / name).read_text() for name in ("in/x/a.jsonl", "in/b.jsonl")] == [page, page]
 
 
+def test_links_to_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "real.jsonl").write_text('{"text": "Bread is baked."}\n')
+    (tmp_path / "in/a.jsonl").symlink_to("../real.jsonl")
+    for source in ("in", "in/*.jsonl"):
+        assert [file.name for file in find_files(str(tmp_path / source))] == ["a.jsonl"]
+    (tmp_path / "in/lost.jsonl").symlink_to("nowhere")
+    with raises(errors.InvalidArgumentError, "lost.jsonl", "nowhere"):
+        find_files(str(tmp_path / "in"))
+
+
 def test_files_that_no_job_wrote_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("in", "mine"):
         (tmp_path / name).mkdir()
