@@ -61,7 +61,7 @@ pub struct Answers {
     pub pages: Vec<i64>,
     pub queries: Vec<i64>,
     pub matches: Matches,
-    /// The length of the shortest candidate, if there are no highlights; `None` for answers from a server.
+    /// The length of the shortest candidate, if there are no highlights within a budget; `None` for answers from a server.
     pub shortest: Option<Budget>,
     pub work: Work,
 }
@@ -104,7 +104,7 @@ impl Answers {
             }
             columns.ends.push(column(columns.scores.len()));
         }
-        if columns.scores.is_empty() {
+        if columns.scores.is_empty() && question.bounds.has_budget() {
             columns.shortest =
                 pages.iter().flat_map(|page| candidates(page, question)).min_by_key(|length| length.chars);
         }

@@ -15,7 +15,7 @@ use crate::ranking::candidates::{select_after_previews, select_contenders, selec
 use crate::ranking::parsed_page::{ParsedPage, PreparedPage};
 use crate::ranking::prediction::Prediction;
 use crate::ranking::probability::CosineScale;
-use crate::ranking::query_match::{Matching, PageMatch};
+use crate::ranking::query_match::{Matching, PageMatch, WordMatch};
 use crate::ranking::ranked_seeds::rank;
 use crate::ranking::scored_windows::accept_predictions;
 use crate::ranking::shortlist::take_shortlist;
@@ -112,7 +112,8 @@ fn match_words<'page>(
         text_pool::map(&pairs, |(query, index)| {
             let title_relevance = titles.relevance(*query, *index);
             let page = &pages[*index];
-            PageMatch::new(request.queries[*query], *index, page, title_relevance, &matching, check)
+            let words = WordMatch::new(request.queries[*query], *index, page, title_relevance, &matching, check)?;
+            Ok(PageMatch::new(words, lexical_weight))
         })
     })?;
     let mut matches = matches.into_iter();

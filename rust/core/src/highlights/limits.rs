@@ -154,6 +154,11 @@ impl Bounds {
         self.answer != Budget::NONE && self.min_score.is_none()
     }
 
+    /// Whether there is a limit in characters or tokens.
+    pub fn has_budget(&self) -> bool {
+        self.page != Budget::NONE || self.answer != Budget::NONE
+    }
+
     /// Whether there is a limit in tokens.
     pub const fn counts_tokens(&self) -> bool {
         self.page.tokens != usize::MAX || self.answer.tokens != usize::MAX

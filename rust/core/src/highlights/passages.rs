@@ -274,24 +274,24 @@ impl Sections {
         self.of_units[unit] == self.of_units[other]
     }
 
-    fn headings(&self, units: &Range<usize>) -> usize {
-        (self.headings_before[units.end] - self.headings_before[units.start]) as usize
+    fn is_heading(&self, unit: usize) -> bool {
+        self.headings_before[unit + 1] > self.headings_before[unit]
     }
 
-    /// Units that are no headings.
+    /// The number of units that are no headings.
     fn content(&self, units: &Range<usize>) -> usize {
-        units.len() - self.headings(units)
+        units.len() - (self.headings_before[units.end] - self.headings_before[units.start]) as usize
     }
 
     /// The units that are no headings.
     fn content_of(&self, units: &Range<usize>) -> impl Iterator<Item = usize> {
-        units.clone().filter(|unit| self.headings(&(*unit..unit + 1)) == 0)
+        units.clone().filter(|unit| !self.is_heading(*unit))
     }
 
     /// The unit around which the passage of a seed grows: for a heading the unit of its section that most probably
     /// answers, if that is relevant.
     fn content_seed(&self, seed: usize, relevance: &[f32]) -> usize {
-        if self.headings(&(seed..seed + 1)) == 0 {
+        if !self.is_heading(seed) {
             return seed;
         }
         let best = self.best[self.of_units[seed] as usize];

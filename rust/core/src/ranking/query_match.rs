@@ -78,7 +78,7 @@ impl<'page> WordMatch<'page> {
     ///
     /// # Errors
     /// Those of `check`.
-    fn new(
+    pub(crate) fn new(
         query: &str,
         index: usize,
         page: &'page PreparedPage<'page>,
@@ -226,20 +226,8 @@ fn credit_headers(coverage: &mut [f32], tables: &[NamedTable]) {
 
 impl<'page> PageMatch<'page> {
     /// Words weigh less if no unit has a good part of the query.
-    ///
-    /// # Errors
-    /// Those of `check`.
-    pub(crate) fn new(
-        query: &str,
-        index: usize,
-        page: &'page PreparedPage<'page>,
-        title_relevance: f32,
-        matching: &Matching,
-        check: &Check,
-    ) -> Result<Self> {
-        let words = WordMatch::new(query, index, page, title_relevance, matching, check)?;
-        let lexical_weight =
-            matching.lexical_weight.weight(words.page.parsed.characters_per_token, words.best_coverage());
+    pub(crate) fn new(words: WordMatch<'page>, weight: LexicalWeight) -> Self {
+        let lexical_weight = weight.weight(words.page.parsed.characters_per_token, words.best_coverage());
         let bm25 = Scale::of(words.bm25.iter(), BM25).all(&words.bm25);
         let lexical = match &words.coverage {
             Some(UnitCoverage { units, paragraphs, headings, .. }) => {
@@ -247,7 +235,7 @@ impl<'page> PageMatch<'page> {
             }
             None => bm25.clone(),
         };
-        Ok(Self { words, lexical_weight, bm25, lexical })
+        Self { words, lexical_weight, bm25, lexical }
     }
 
     /// Seeds that may become passages.

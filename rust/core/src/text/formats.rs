@@ -63,7 +63,7 @@ impl<'source> Document<'source> {
                 Self { text: Cow::Borrowed(source), format, blocks: Some(blocks), links, title, map: None }
             }
             Format::Html => {
-                let html::Reading { text, blocks, links, title, map, .. } = html::read(source, check)?;
+                let html::Reading { text, blocks, links, title, map } = html::read(source, check)?;
                 Self { text: Cow::Owned(text), format, blocks: Some(blocks), links, title, map: Some(map) }
             }
         })

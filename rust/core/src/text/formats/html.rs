@@ -21,8 +21,6 @@ pub(super) struct Reading {
     pub(super) links: Vec<ByteSpan>,
     pub(super) title: Option<String>,
     pub(super) map: SourceMap,
-    /// See [`tree::Events::closed`].
-    pub(super) closed: Vec<ByteSpan>,
 }
 
 /// Parses a page or a fragment.

@@ -233,13 +233,13 @@ impl Groups<'_> {
         let (before, kind) = (self.outline.kind(unit), self.outline.kind(next));
         let text = self.unit(next);
         let is_new = has_blank_line(self.gap(next));
-        let is_source = |marks: [char; 2]| {
-            let name = text.strip_prefix(marks).map(str::trim_start);
+        let is_source = || {
+            let name = text.strip_prefix(['—', '―']).map(str::trim_start);
             text.len() <= LONGEST_SOURCE && name.is_some_and(|name| name.starts_with(char::is_uppercase))
         };
         match (before, kind) {
             // The dash alone looks like the mark of an item.
-            (BlockKind::Prose, BlockKind::Prose | BlockKind::Item) if is_source(['—', '―']) => {
+            (BlockKind::Prose, BlockKind::Prose | BlockKind::Item) if is_source() => {
                 self.gap(next).contains('\n') && !self.outline.has_items(next)
             }
             (BlockKind::Prose | BlockKind::Item, _) if kind == before && !is_new => {

@@ -165,8 +165,7 @@ fn marker(content: &str) -> Option<Marker> {
             return Some(if bracketed { Marker::Letter } else { Marker::Number });
         }
         let letter = label.len() == 1 && label.as_bytes()[0].is_ascii_alphabetic();
-        let roman = bracketed && (1..=5).contains(&label.len()) && label.bytes().all(|byte| b"ivx".contains(&byte));
-        return (letter || roman).then_some(Marker::Letter);
+        return (letter || bracketed && is_roman(label)).then_some(Marker::Letter);
     }
     word.strip_suffix('.').is_some_and(is_number).then_some(Marker::Number)
 }
@@ -178,11 +177,16 @@ fn labelled(content: &str) -> Option<Marker> {
         return is_number(number).then_some(Marker::Number);
     }
     if let Some(number) = word.strip_suffix(')') {
-        let is_roman = (2..=5).contains(&number.len()) && number.bytes().all(|byte| b"ivx".contains(&byte));
-        return is_roman.then_some(Marker::Letter);
+        // One letter is a letter: `i)`.
+        return (number.len() > 1 && is_roman(number)).then_some(Marker::Letter);
     }
     let (number, _) = rest.split_once(' ').filter(|_| is_label(word))?;
     number.strip_suffix(['.', ':']).is_some_and(is_number).then_some(Marker::Number)
+}
+
+/// Whether this is a Roman number in small letters.
+fn is_roman(label: &str) -> bool {
+    (1..=5).contains(&label.len()) && label.bytes().all(|byte| b"ivx".contains(&byte))
 }
 
 /// Whether this numbers an item. Four digits are more likely a year.

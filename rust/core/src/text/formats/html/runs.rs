@@ -2,6 +2,7 @@
 
 use pullquote_wire::result::OffsetUnit;
 
+use super::{text, tokens};
 use crate::error::Result;
 use crate::runtime::call::Check;
 use crate::text::page::{ByteSpan, CharSpan, PageText};
@@ -13,17 +14,18 @@ use crate::text::positions::Positions;
 /// # Errors
 /// Those of `check`.
 pub fn html_runs(source: &str, spans: &[CharSpan], check: &Check) -> Result<Vec<CharSpan>> {
-    let reading = super::read(source, check)?;
+    let events = tokens::read(source, check)?;
+    let reading = text::write(source, &events, check)?;
     let places = Positions::of(&reading.text, spans.iter().flat_map(|span| [span.start, span.end]).collect());
     let byte = |place| places.count(place, OffsetUnit::Byte);
     let mut runs: Vec<ByteSpan> = Vec::new();
     for span in spans {
         check()?;
         let own = runs.len();
-        for (text, part) in reading.map.parts(ByteSpan { start: byte(span.start), end: byte(span.end) }) {
+        for (shown, part) in reading.map.parts(ByteSpan { start: byte(span.start), end: byte(span.end) }) {
             // A `br` is a line end of the text.
-            let is_tag = part.of(source).starts_with('<') && text.of(&reading.text) == "\n";
-            if part.is_empty() || is_tag || is_within(&reading.closed, part) {
+            let is_tag = part.of(source).starts_with('<') && shown.of(&reading.text) == "\n";
+            if part.is_empty() || is_tag || is_within(&events.closed, part) {
                 continue;
             }
             match runs[own..].last_mut() {

@@ -43,8 +43,7 @@ pub(super) fn write(source: &str, events: &Events, check: &Check) -> Result<Read
     }
     writer.end_block();
     let title = events.title.as_deref().map(collapsed).filter(|title| !title.is_empty()).or(writer.title);
-    let closed = events.closed.clone();
-    Ok(Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map, closed })
+    Ok(Reading { text: writer.text, blocks: writer.blocks, links: writer.links, title, map: writer.map })
 }
 
 /// Replaces white space with single spaces.
