@@ -13,7 +13,7 @@ SHAPES: dict[str, Part] = json.loads((Path(__file__).parents[2] / "data/growth_s
 
 
 def shape(part: Part, size: int) -> str:
-    """A text of about so many bytes. `rust/core/tests/common/shapes.rs` says what the fields are."""
+    """The text of a part, of about `size` bytes. `rust/core/tests/common/shapes.rs` documents the fields."""
     if isinstance(part, str):
         return part
     if isinstance(part, list):

@@ -11,9 +11,12 @@ pub(crate) fn shapes() -> impl Iterator<Item = (String, Shape)> {
     shapes.into_iter().map(|(name, parts)| (name, Shape(parts)))
 }
 
-/// A list of parts. A string stands once. `repeat`, a string or parts, fills a `share` of the text's bytes, `most` times at
-/// most; `number` is a pattern for each number, one for `every` so many bytes; `grow` is repeated once, twice, three times and
-/// so on, with `then` after each.
+/// A list of parts, in the order of the text:
+///
+/// - a string stands once
+/// - `repeat`, a string or parts, fills a `share` of the text's bytes; `most` limits how often it stands
+/// - `number` is a pattern in which `{}` is 0, 1, 2 and so on; `every` is the number of bytes of the text for each
+/// - `grow` stands once, then twice, then three times and so on, each time with `then` after it
 pub(crate) struct Shape(Value);
 
 impl Shape {
