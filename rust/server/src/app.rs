@@ -1,7 +1,6 @@
 //! The application: state that the routes share.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pullquote_core::encoder::model::{Model, ModelOptions};
@@ -14,6 +13,7 @@ use crate::http::admission::{Admission, Admits};
 use crate::http::health::Health;
 use crate::http::metrics::Metrics;
 use crate::http::otel::Exporter;
+use crate::http::unix_time;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::uploads::parser::Parser;
@@ -62,7 +62,7 @@ impl App {
             metrics: Arc::new(Metrics::new()),
             exporter,
             document,
-            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            started: unix_time().as_secs(),
             settings,
             engine,
         })

@@ -27,3 +27,10 @@ pub(crate) mod trace_context;
 pub(crate) mod unread_bodies;
 pub(crate) mod vector_headers;
 pub(crate) mod work_memory;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The time since 1970.
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -43,6 +43,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use app::App;
 pub use fetch::{FetchLimits, FetchedPage, fetch_page};
+pub use http::answer::{LEAST as LEAST_ANSWER, MULTIPLE as ANSWER_MULTIPLE};
 use http::auth::Keys;
 use net::connections::{ConnectionMetrics, Connections};
 pub use net::listener::Address;

@@ -24,8 +24,6 @@ pub(crate) mod vector_stream;
 pub(crate) mod vectors;
 pub(crate) mod vllm;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 
@@ -82,11 +80,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
         let not_unicode = |_| Failure::new(Cause::Unprocessable, "the percent-decoded name in the path is not UTF-8");
         Path::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(not_unicode)
     }
-}
-
-/// The time since 1970.
-pub(super) fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ use crate::http::failure::{Amount, Cause, Failure};
 use crate::http::memory::{FREE_BYTES, RequestMemory};
 
 /// A token or a highlight of one byte takes up to 80 bytes of JSON, and no option alone takes more.
-pub(crate) const MULTIPLE: usize = 80;
+pub const MULTIPLE: usize = 80;
 
 /// Every answer may have this many bytes.
-pub(crate) const LEAST: usize = 1024 * 1024;
+pub const LEAST: usize = 1024 * 1024;
 
 /// Bytes of a chunk. The first chunk of an answer does not count.
 const CHUNK_BYTES: usize = FREE_BYTES;

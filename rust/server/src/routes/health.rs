@@ -16,7 +16,6 @@ use super::llama_cpp;
 use super::route::{Api, Route};
 use super::schemas::Schemas;
 use super::tei::failure::TEI;
-use super::unix_time;
 use crate::app::App;
 use crate::http::failure::{Cause, Failure};
 use crate::http::metrics::devices::{self, DeviceHealth};
@@ -24,6 +23,7 @@ use crate::http::metrics::prometheus_text::{CONTENT_TYPE as PROMETHEUS, promethe
 use crate::http::metrics::{CONTENT_TYPE as METRICS, Load, OPEN_METRICS};
 use crate::http::negotiation::preferred;
 use crate::http::route_table::Access;
+use crate::http::unix_time;
 
 pub(super) const API: Api = Api { tag: "server", errors: &NATIVE };
 /// Text Embeddings Inference has `/` and `/ping` too.

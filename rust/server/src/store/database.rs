@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Check;
@@ -21,6 +21,7 @@ use super::disk_reserve::DiskReserve;
 use super::listing::{Ids, Page, Rows};
 use super::{Size, Stored, full_text_index, owners_file};
 use crate::http::failure::Failure;
+use crate::http::unix_time;
 use crate::settings::Settings;
 
 /// Identifies files of this program; others are refused.
@@ -424,7 +425,7 @@ fn replace(connection: &Connection, id: &str, document: &Stored) -> rusqlite::Re
             document.text_hash,
             document.bytes(id),
             document.format,
-            SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|time| i64::try_from(time.as_secs()).ok()),
+            unix_time().as_secs(),
         ])?;
     full_text_index::add(connection, connection.last_insert_rowid(), document.title.as_deref(), &document.text)?;
     Ok(old.is_none())
