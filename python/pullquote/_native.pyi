@@ -14,6 +14,8 @@ from pullquote.documents import Limits
 
 __all__ = [
     "ANSWERED",
+    "ANSWER_MULTIPLE",
+    "LEAST_ANSWER",
     "Batch",
     "BodyRefusal",
     "CacheState",
@@ -71,6 +73,8 @@ __all__ = [
 
 __version__: str
 ANSWERED: float
+ANSWER_MULTIPLE: int
+LEAST_ANSWER: int
 
 def parse_pieces(
     text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from pullquote._request.options import Options
@@ -53,18 +54,17 @@ def _keywords(field: dict[str, Any], kind: Kind) -> dict[str, Any]:
         elif "enum" in field and "x-metavar" not in field:
             keywords["choices"] = field["enum"]
         else:
-            keywords["type"] = (
-                weight
-                if "anyOf" in field
-                else size
-                if "integer" in types and re.search("bytes|memory", field["name"])
-                else int
-                if "integer" in types
-                else float
-                if "number" in types
-                else str
-            )
+            keywords["type"] = _reader(field, types)
     return keywords | {"help": field.get("x-help") or _help(field, kind)}
+
+
+def _reader(field: dict[str, Any], types: str | list[str]) -> Callable[[str], object]:
+    """What reads the value of a flag."""
+    if "anyOf" in field:
+        return weight
+    if "integer" in types:
+        return size if re.search("bytes|memory", field["name"]) else int
+    return float if "number" in types else str
 
 
 def _help(field: dict[str, Any], kind: Kind) -> str:

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Highlights"]
 
-# Characters of highlights with their contexts: as a multiple of the pages, for each query, and for any pages. As over HTTP.
-MAX_SIZE_OF_SENT = 80
-MAX_SIZE_OF_ANY = 1024 * 1024
-
 
 class Highlights(Sequence[list[Highlight]]):
     """The highlights of a call: ``result[i]`` is page `i`'s list of `Highlight`.
@@ -516,12 +512,12 @@ class Highlights(Sequence[list[Highlight]]):
         return self._columns.table(self.texts)
 
     def _check_contexts(self) -> None:
-        """Each of `n` highlights may have `n` sentences around it, which no memory holds; a server refuses the same."""
+        """Refuse what a server refuses: each of `n` highlights may have `n` sentences around it, which no memory holds."""
         context = self._request.options.get("context", 0)
         if not context or any(self._is_on_server(page) for page in range(len(self.texts))):
             return
         size, sent = int((self.contexts[:, 1] - self.contexts[:, 0]).sum()), sum(map(len, self.texts))
-        if size > MAX_SIZE_OF_SENT * sent * len(self.query_texts) + MAX_SIZE_OF_ANY:
+        if size > _native.ANSWER_MULTIPLE * sent * len(self.query_texts) + _native.LEAST_ANSWER:
             message = (
                 f"context={context}: {len(self.scores)} highlights and what is around them have {size:,} characters, and the pages "
                 f"{sent:,}; take fewer highlights or a smaller context, or slice texts by `contexts`"

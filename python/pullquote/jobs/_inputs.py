@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import fsspec
 import pyarrow as pa
@@ -101,17 +101,11 @@ def find_files(source: str) -> list[InputFile]:
         found, root = {}, path
     files = []
     for name, info in found.items():
-        # A link in a listing has no type of its own.
-        if info.get("islink"):
-            try:
-                info = system.info(name)  # noqa: PLW2901
-            except FileNotFoundError:
-                message = f"{name} is a link to {info['destination']}, which is not there; remove it"
-                raise InvalidArgumentError(message) from None
-        if info["type"] != "file":
+        read = _followed(system, name, info)
+        if read["type"] != "file":
             continue
         relative = name[len(root) :].lstrip("/")
-        files.append(InputFile(system.unstrip_protocol(name), relative, info["size"], _version(info)))
+        files.append(InputFile(system.unstrip_protocol(name), relative, read["size"], _version(read)))
     for file in files:
         if not _is_known(file.name):
             message = f"{file.url} is neither Parquet (.parquet) nor JSON lines (.jsonl, .jsonl.gz, .jsonl.zst)"
@@ -120,6 +114,17 @@ def find_files(source: str) -> list[InputFile]:
         message = f"no Parquet (.parquet) or JSON lines (.jsonl, .jsonl.gz, .jsonl.zst) at {source}"
         raise InvalidArgumentError(message)
     return sorted(files, key=lambda file: file.name)
+
+
+def _followed(system: fsspec.AbstractFileSystem, name: str, listed: dict[str, Any]) -> dict[str, Any]:
+    """What a directory lists of a file; of a link, which has no type there, what it leads to."""
+    if not listed.get("islink"):
+        return listed
+    try:
+        return cast("dict[str, Any]", system.info(name))
+    except FileNotFoundError:
+        message = f"{name} is a link to {listed['destination']}, which is not there; remove it"
+        raise InvalidArgumentError(message) from None
 
 
 class MissingColumnError(InvalidTextError):

@@ -61,6 +61,10 @@ mod _native {
     #[pymodule_export]
     const ANSWERED: f32 = pullquote_core::ranking::probability::ANSWERED;
     #[pymodule_export]
+    const ANSWER_MULTIPLE: usize = pullquote_server::ANSWER_MULTIPLE;
+    #[pymodule_export]
+    const LEAST_ANSWER: usize = pullquote_server::LEAST_ANSWER;
+    #[pymodule_export]
     use crate::{
         arrow::Table,
         client::{Client, ClientCall, Document, DocumentList, ListedDocument, PutDocuments, Rank},
