@@ -32,7 +32,7 @@ NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu
 FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex) $(wildcard tests/python/frameworks/*.py examples/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench gpu-kit wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench gpu-kit reader reader-kit wheel audit clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -163,6 +163,22 @@ gpu-kit: setup .make/pullquote-torch ## Build .make/gpu-kit: all that `python3 b
 	cp tests/python/integration/test_gpu.py $(KIT)/tests/python/integration
 	echo "$$(git rev-parse HEAD)$$(git diff --quiet HEAD || echo ' and changes not committed')" > $(KIT)/COMMIT
 	@size=$$(du --summarize --block-size=1M $(KIT) | cut -f1); echo "$(KIT): $$size MiB"; [ $$size -le $(KIT_MEBIBYTES) ]
+
+READER_DATA ?= ../shared/train
+READER_JUDGE ?= $(wildcard ../shared/eval/pages) tests/data/short_questions
+SHAPE ?= mid
+MINUTES ?= 240
+reader: .make/reader/examples.xz .make/torch ## Train a reader for MINUTES, or go on with it (packages/reader)
+	$(BIN)/python packages/reader/train.py $< --shape $(SHAPE) --minutes $(MINUTES) --out .make/reader/$(SHAPE)
+
+reader-kit: .make/reader/examples.xz .make/torch ## Build .make/reader-kit: what trains a reader on a machine with a GPU and torch
+	mkdir -p .make/reader-kit
+	cp packages/reader/train.py $< .make/reader-kit
+	$(BIN)/python packages/reader/train.py $< --narrow-base --out .make/reader-kit/base.safetensors
+	@size=$$(du --summarize --block-size=1M .make/reader-kit | cut -f1); echo ".make/reader-kit: $$size MiB"; [ $$size -le $(KIT_MEBIBYTES) ]
+
+.make/reader/examples.xz: packages/reader/examples.py | setup
+	$(BIN)/python packages/reader/examples.py $(READER_DATA) --judge $(READER_JUDGE) --out $@
 
 wheel: .make/venv .make/model .make/torch .make/zig ## Build the three wheels into dist/
 	# zig links against glibc 2.17, so the wheel runs on Linux distributions since 2014.
