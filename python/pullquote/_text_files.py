@@ -1,4 +1,4 @@
-"""Bytes of files as text: in the encoding that they say, or refused as what they are."""
+"""Bytes of files as text: in the encoding that they declare or that their letters suggest, or refused as what they are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from pullquote._native import FileKind
-from pullquote.errors import InvalidArgumentError, InvalidTextError, NotFoundError
+from pullquote._native import FileKind, decode_undeclared
+from pullquote._warnings import warn
+from pullquote.errors import InvalidArgumentError, InvalidTextError, NotFoundError, UsageWarning
 
 __all__ = [
     "MissingFileError",
+    "NotTextError",
     "UnreadableFileError",
     "check_is_text",
     "decode",
@@ -32,6 +34,10 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+
+class NotTextError(InvalidTextError):
+    """A file of a kind that has no text, such as an image, a program or an archive."""
 
 
 class UnreadableFileError(NotFoundError, OSError):
@@ -62,6 +68,8 @@ def name_of(name: str) -> str:
 
 def read_bytes(name: str) -> bytes:
     """The bytes of a file; ``-`` is standard input. Raises `OSError`."""
+    if name == "-" and sys.stdin is None:
+        raise OSError(errno.EBADF, "is closed", STANDARD_INPUT)
     if name == "-":
         return sys.stdin.buffer.read()
     path = Path(name)
@@ -71,18 +79,18 @@ def read_bytes(name: str) -> bytes:
 
 
 def check_is_text(data: bytes, name: str) -> None:
-    """Raise `InvalidTextError` for a file of another kind, with a command that extracts its text."""
+    """Raise `NotTextError` for a file of another kind, with a command that extracts its text."""
     file = "FILE" if name == STANDARD_INPUT else shlex.quote(name)
     if refusal := FileKind.of(data).refusal(file):
         message = f"{name} {refusal}"
-        raise InvalidTextError(message)
+        raise NotTextError(message)
 
 
 def decode(data: bytes, name: str, encoding: str | None, option: str = "--encoding latin-1") -> str:
-    """The text of bytes: in `encoding`, else in that of a byte order mark, else in UTF-16 or UTF-8.
+    """The text of bytes: in `encoding`, else in that of a byte order mark, else in UTF-16 or UTF-8, else as the server decodes uploads.
 
-    `option` is how a caller names an encoding. Raises `InvalidTextError` for bytes that are not text in it, and
-    `InvalidArgumentError` for an encoding that there is not.
+    `option` is how a caller names an encoding. Raises `NotTextError` for bytes that are no text, `InvalidTextError` for those that
+    are none in any encoding, and `InvalidArgumentError` for an encoding that there is not.
     """
     found = encoding or next((found for mark, found in BYTE_ORDER_MARKS if data.startswith(mark)), None)
     found = found or _utf16(data) or "utf-8"
@@ -94,9 +102,15 @@ def decode(data: bytes, name: str, encoding: str | None, option: str = "--encodi
     except UnicodeDecodeError as error:
         if b"\0" in data[:4096]:
             message = f"{name} is not text: it has zero bytes, like programs, images and archives"
-        else:
+            raise NotTextError(message) from None
+        guessed = None if encoding else decode_undeclared(data)
+        if guessed is None:
             message = f"{name}: not {found} at byte {error.start}; name its encoding, for instance {option}"
-        raise InvalidTextError(message) from None
+            raise InvalidTextError(message) from None
+    text, guess = guessed
+    if guess:
+        warn(f"{name} is not UTF-8, and was read as {guess}, by its letters; {option} names another one", UsageWarning)
+    return text
 
 
 def _utf16(data: bytes) -> str | None:

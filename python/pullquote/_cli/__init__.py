@@ -23,12 +23,14 @@ __all__ = ["check_arguments", "main"]
 
 EXIT_INTERRUPTED = 130
 EXIT_NO_OUTPUT = 73
-# A full disk, a quota, a limit of a file's size, a broken disk.
-OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+STANDARD_ERROR = 2
+# A full disk, a quota, a limit of a file's size, a broken disk; a closed stream.
+OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit code."""
+    _open_closed_streams()
     try:
         try:
             return _run(sys.argv[1:] if arguments is None else arguments)
@@ -63,6 +65,21 @@ def _run(arguments: Sequence[str]) -> int:
     except PullquoteError as error:
         complain(as_flags(str(error), options.parser))
         return error.exit_code
+
+
+def _open_closed_streams() -> None:
+    """Take the numbers of closed standard streams, which files that are opened later would get.
+
+    Writing to standard output fails then, and what goes to standard error is lost.
+    """
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
+            opened = os.open(os.devnull, os.O_WRONLY if number == STANDARD_ERROR else os.O_RDONLY)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115 - a number
+    sys.stderr = sys.stderr or open(STANDARD_ERROR, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
 
 
 def _drop_output() -> None:

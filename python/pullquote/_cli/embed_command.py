@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
                 # Some are an OSError too, for example a ConnectionError.
                 raise
             except OSError as error:
+                if str(options.output) == "-":
+                    raise  # to where all commands print
                 complain(f"{options.output}: {error.strerror or error}")
                 return EXIT_NO_OUTPUT
         shape = [len(lines), dimension]

@@ -20,7 +20,8 @@ from pullquote._progress_bar import ProgressBar
 from pullquote._request.options import Options
 from pullquote._results.highlight import Highlight
 from pullquote._results.terminal import Style
-from pullquote.errors import InvalidArgumentError, InvalidTextError, PullquoteError
+from pullquote._text_files import NotTextError
+from pullquote.errors import InvalidArgumentError, PullquoteError
 
 if TYPE_CHECKING:
     from pullquote.documents import Document
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
             first += len(texts)
             progress.update(len(names) + len(errors))
     if reader.skipped:
-        complain(f"skipped {reader.skipped} files without text")
+        complain(f"skipped {reader.skipped} {'file that is' if reader.skipped == 1 else 'files that are'} not text")
     return code or (0 if is_answered or options.exit_zero else EXIT_NOTHING_ANSWERS)
 
 
@@ -118,7 +119,7 @@ class _Reader:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self.documents: dict[str, Document] = {}
-        # Files of folders, of which those without text are skipped and counted.
+        # Files of folders, of which those that are not text are skipped and counted.
         self._found: set[str] = set()
         self.skipped = 0
 
@@ -150,13 +151,11 @@ class _Reader:
         for name in files:
             try:
                 text = self._read(name)
-            except InvalidTextError as error:
-                if name in self._found:
+            except PullquoteError as error:
+                if isinstance(error, NotTextError) and name in self._found:
                     self.skipped += 1
                 else:
                     errors.append((str(error), error.exit_code))
-            except PullquoteError as error:
-                errors.append((str(error), error.exit_code))
             except OSError as error:
                 errors.append((f"{name}: {error.strerror or error}{_nearly_address(name)}", EXIT_NO_INPUT))
             else:

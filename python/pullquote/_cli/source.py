@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -72,5 +73,6 @@ def input_files(names: list[str]) -> list[str]:
 
 
 def complain(message: str) -> None:
-    """Print a message to standard error."""
-    print(f"pullquote: {message}", file=sys.stderr)
+    """Print a message to standard error, if that takes it."""
+    with contextlib.suppress(OSError):
+        print(f"pullquote: {message}", file=sys.stderr)

@@ -67,6 +67,7 @@ class Highlights(Sequence[list[Highlight]]):
     __slots__ = (
         "_columns",
         "_ends",
+        "_prompted",
         "_request",
         "bm25_scores",
         "contexts",
@@ -89,6 +90,8 @@ class Highlights(Sequence[list[Highlight]]):
     )
 
     _ends: NDArray[np.int64]
+    # How many passages the last prompt has; `None` before the first.
+    _prompted: int | None
     spans: NDArray[np.int64]
     contexts: NDArray[np.int64]
     headers: NDArray[np.int64]
@@ -113,6 +116,7 @@ class Highlights(Sequence[list[Highlight]]):
         """Made by `Highlighter.highlights`. `sources` are the texts that the caller has, if not those of the request."""
         sources = request.texts if sources is None else sources
         self._request, self._columns, self.ids = request, columns, request.ids
+        self._prompted = None
         attributes = columns.columns()
         texts = zip(sources, attributes["texts"], strict=True)
         attributes["texts"] = [source if text is None else text for source, text in texts]
@@ -334,22 +338,24 @@ class Highlights(Sequence[list[Highlight]]):
         `resolve` finds the passage of a number, and `resolve_all` those of an answer. Raises `InvalidArgumentError` for a
         `max_tokens` below 1, and `InvalidTypeError` if `count_tokens` is no function to whole numbers.
         """
-        return prompts.prompt(self.best(), self.titles, max_tokens, count_tokens)
+        text, self._prompted = prompts.prompt(self.best(), self.titles, max_tokens, count_tokens)
+        return text
 
     def resolve(self, number: str | int) -> Highlight:
         """The highlight that `prompt` numbered so: ``result.resolve("[3]")`` or ``result.resolve(3)`` is ``result.best()[2]``.
 
-        Reads the number in words around it too, as in "see [3].". Raises `InvalidArgumentError` if there is no such number, or
-        if the text has several: `resolve_all` is for those.
+        Reads the number in words around it too, as in "see [3].". Raises `InvalidArgumentError` if there is no such number in the
+        last prompt, or if the text has several: `resolve_all` is for those.
         """
-        return prompts.resolve(self.best(), number)
+        return prompts.resolve(self.best()[: self._prompted], number)
 
     def resolve_all(self, answer: str) -> prompts.Resolved:
         """The highlights of all numbers in an answer to `prompt`, such as ``"It is far [1][3], and white [2, 4]."``.
 
-        They are by their numbers, in the order of the answer; `Resolved.unknown` are its numbers that `prompt` does not have.
+        They are by their numbers, in the order of the answer; `Resolved.unknown` are its numbers that the last prompt does not
+        have, also those of passages that `max_tokens` left out of it.
         """
-        return prompts.resolve_all(self.best(), answer)
+        return prompts.resolve_all(self.best()[: self._prompted], answer)
 
     def as_citations(self) -> list[prompts.Citation]:
         """The highlights, best first, as citations of the type ``char_location`` in Anthropic's Messages API."""

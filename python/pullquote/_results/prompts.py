@@ -43,12 +43,12 @@ class Resolved(NamedTuple):
 
 def prompt(
     best: list[Highlight], titles: _Titles, max_tokens: int | None, count_tokens: Callable[[str], int] | None
-) -> str:
-    """`Highlights.prompt`."""
+) -> tuple[str, int]:
+    """`Highlights.prompt`, and the number of its passages."""
     if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
         message = f"max_tokens must be a whole number from 1, or None for all passages, not {max_tokens!r}"
         raise InvalidArgumentError(message)
-    count, text = _estimated_tokens if count_tokens is None else token_counter(count_tokens), ""
+    count, text, included = _estimated_tokens if count_tokens is None else token_counter(count_tokens), "", 0
     for number, highlight in enumerate(best, 1):
         passage = f"{highlight.header}\n{highlight.text}" if highlight.header else highlight.text
         longer = f"{text}{text and chr(10) * 2}[{number}] {_source(titles, highlight)}\n{passage.strip()}"
@@ -59,8 +59,8 @@ def prompt(
                 )
                 warn(message, UsageWarning)
             break
-        text = longer
-    return text
+        text, included = longer, number
+    return text, included
 
 
 def resolve(best: list[Highlight], number: str | int) -> Highlight:
@@ -74,7 +74,8 @@ def resolve(best: list[Highlight], number: str | int) -> Highlight:
         raise InvalidArgumentError(message)
     place = named[0] if named else 0
     if not 1 <= place <= len(best):
-        message = f"number must be one of those of prompt(), [1] to [{len(best)}], not {number!r}"
+        known = f", [1] to [{len(best)}]," if best else ", which has no passages,"
+        message = f"number must be one of those of prompt(){known} not {number!r}"
         raise InvalidArgumentError(message)
     return best[place - 1]
 

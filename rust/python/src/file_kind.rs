@@ -1,10 +1,18 @@
-//! `FileKind`: a row of the core's table of file kinds.
+//! `FileKind`: a row of the core's table of file kinds; and the text of a file, as the server decodes uploads.
 
 use pullquote_core::error::Error;
 use pullquote_core::text::kinds::{self, Limit, Limits};
 use pyo3::prelude::*;
 
 use crate::failures::Failure;
+
+/// The text of bytes whose encoding nothing declares, and the encoding if only the letters suggest it; `None` for bytes
+/// that are no text in any encoding.
+#[pyfunction]
+pub(crate) fn decode_undeclared(py: Python<'_>, content: &[u8]) -> Option<(String, Option<&'static str>)> {
+    let decoded = py.detach(|| pullquote_server::decode_undeclared(content));
+    (!decoded.has_errors).then_some((decoded.text, decoded.guess))
+}
 
 #[pyclass(frozen, module = "pullquote._native")]
 pub(crate) struct FileKind(&'static kinds::FileKind);

@@ -74,7 +74,7 @@ mod _native {
         engine::Engine,
         engine_handle::EngineHandle,
         fetch::fetch,
-        file_kind::FileKind,
+        file_kind::{FileKind, decode_undeclared},
         highlight_columns::HighlightColumns,
         highlighter::Highlighter,
         highlights_body::{BodyRefusal, HighlightsBody},

@@ -37,6 +37,7 @@ use crate::http::unread_bodies::BodyMemory;
 use crate::net::http_client;
 use crate::settings::{Settings, networks};
 use addresses::{Guard, PrivateAddress};
+pub use charset::decode_undeclared;
 pub use command_line::{FetchedPage, fetch_page};
 pub(crate) use unfetched::Unfetched;
 
@@ -165,11 +166,6 @@ impl Fetcher {
             })?;
         Ok(Fetched { bytes, format, charset, codings, max_bytes, _memory: memory })
     }
-}
-
-/// Decodes bytes of an undeclared encoding, as browsers do, with a warning if they are not UTF-8.
-pub(crate) fn decode_text(bytes: &[u8]) -> (String, Option<String>) {
-    charset::decode_undeclared(bytes)
 }
 
 impl Fetched {

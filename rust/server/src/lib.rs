@@ -42,7 +42,7 @@ use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use app::App;
-pub use fetch::{FetchLimits, FetchedPage, fetch_page};
+pub use fetch::{FetchLimits, FetchedPage, decode_undeclared, fetch_page};
 pub use http::answer::{LEAST as LEAST_ANSWER, MULTIPLE as ANSWER_MULTIPLE};
 use http::auth::Keys;
 use net::connections::{ConnectionMetrics, Connections};

@@ -46,6 +46,7 @@ from pullquote.errors import (
     LimitExceededError,
     OutOfMemoryError,
     PullquoteError,
+    UsageWarning,
 )
 from support.fake_web import fake_web
 from support.messages import names_all, raises
@@ -176,7 +177,7 @@ def test_damaged_files_name_the_file(tmp_path: Path) -> None:
     with raises(InvalidTextError, "DOCX", "damaged"):
         documents.read(b"PK\x03\x04 nothing else", format="docx")
     with raises(InvalidTextError, "utf-8", "19"):
-        documents.read(b"neither of them is \xff\xfe")
+        documents.read(b"neither of them is \xff\xfe\x80")
 
 
 def test_random_damage_is_an_error_or_a_text() -> None:
@@ -368,8 +369,11 @@ def test_text_files_need_no_library(tmp_path: Path) -> None:
     path.write_text(f"# Moon\n\n{ANSWER}", encoding="utf-8")
     page = documents.read(path)
     assert (page.text, page.format) == (f"# Moon\n\n{ANSWER}", "auto")
-    path.write_text("Straße", encoding="latin-1")
-    assert documents.read(path, encoding="latin-1").text == "Straße"
+    path.write_text("Die Straße ist lang.", encoding="latin-1")
+    assert documents.read(path, encoding="latin-1").text == "Die Straße ist lang."
+    with pytest.warns(UsageWarning, match=rf"{path.name}.*windows-1252.*encoding="):
+        assert documents.read(path).text == "Die Straße ist lang."
+    path.write_bytes(b"The moon \xff\xfe\x80 is far.")
     with raises(InvalidTextError, path, "utf-8", "encoding="):
         documents.read(path)
     for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32"):

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -79,12 +80,20 @@ def test_recursive_reads_folders(page: Path, tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "page.txt").write_text(PAGE)
     (deep / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    (deep / "program").write_bytes(bytes(range(256)) * 8)
     (deep / "empty.txt").write_text("")
+    (deep / "latin.txt").write_bytes("Brötchen sind rund. Käse ist gelb.".encode("latin-1"))
     done = run("highlight", "-r", "How is bread made?", tmp_path / "notes", page, "--json")
     assert done.returncode == 0, done.stderr
-    named = [json.loads(line)["id"] for line in done.stdout.splitlines()]
-    assert named == [str(deep / "empty.txt"), str(deep / "page.txt"), str(page)]
-    assert b"skipped 1 files" in done.stderr
+    rows = {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert list(rows) == [*(str(deep / f"{name}.txt") for name in ("empty", "latin", "page")), str(page)]
+    assert rows[str(deep / "latin.txt")]["highlights"][0]["text"] == "Brötchen sind rund."
+    assert names_all(done.stderr.decode(), "latin.txt", "windows-1252", "--encoding", "skipped 2 files")
+    # Bytes that are no text in any encoding are an error, and other files continue.
+    (deep / "broken.txt").write_bytes(b"The moon \xff\xfe\x80 is far.")
+    done = run("highlight", "-r", "How is bread made?", tmp_path / "notes")
+    assert (done.returncode, names_all(done.stderr.decode(), "broken.txt", "utf-8")) == (65, True)
+    (deep / "broken.txt").unlink()
     shown = run("highlight", "-r", "How is bread made?", tmp_path / "notes").stdout.decode()
     assert "empty.txt" not in shown
     # A file that is named is not skipped.
@@ -103,26 +112,41 @@ def test_context_and_matches_in_a_pipe(page: Path) -> None:
     assert "(words" not in run(*asked).stdout.decode()
 
 
+# Commands that print, with what they print to nothing.
+PRINTING = [
+    ["highlight", "bread", __file__],
+    ["embed", __file__, "-o", "-"],
+    ["--version"],
+    [],
+    ["--help"],
+    *([command, "--help"] for command in ("highlight", "embed", "serve", "job", "mcp", "models", "completion")),
+    ["completion", "bash"],
+    ["models", "get", "all-MiniLM-L6-v2"],
+    ["serve", "--port", "0"],
+]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["highlight", "bread", __file__],
-        ["--version"],
-        [],
-        ["--help"],
-        *([command, "--help"] for command in ("highlight", "embed", "serve", "job", "mcp", "models", "completion")),
-        ["completion", "bash"],
-        ["models", "get", "all-MiniLM-L6-v2"],
-    ],
-    ids=" ".join,
-)
-def test_full_disk_is_exit_code_73(arguments: list[str]) -> None:
-    with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "pullquote", *arguments]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-", ">&- 2>&-", ">/dev/full 2>/dev/full"])
+def test_output_that_cannot_be_written_is_exit_code_73(arguments: list[str], redirection: str) -> None:
+    command = shlex.join([sys.executable, "-m", "pullquote", *arguments])
+    done = subprocess.run(["/bin/sh", "-c", f"exec {command} {redirection}"], stderr=subprocess.PIPE, check=False)
     assert done.returncode == 73
-    assert done.stderr.decode() == "pullquote: standard output: No space left on device\n"
+    reason = "No space left on device" if "full" in redirection else "Bad file descriptor"
+    told = [line for line in done.stderr.decode().splitlines() if line.startswith("pullquote: ")]
+    assert told == ([] if "2>" in redirection else [f"pullquote: standard output: {reason}"])
+    assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("arguments", [each for each in PRINTING if each[:1] != ["serve"]], ids=" ".join)
+def test_reader_that_leaves_is_no_error(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as output:
+        command = [sys.executable, "-m", "pullquote", *arguments]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_twins_are_named_with_their_files(tmp_path: Path) -> None:
@@ -167,12 +191,13 @@ def test_highlight_shows_header_of_table(tmp_path: Path) -> None:
 
 
 def test_unreadable_file_does_not_stop_others(page: Path, tmp_path: Path, letters: list[str]) -> None:
-    latin = tmp_path / "latin.txt"
+    latin, broken = tmp_path / "latin.txt", tmp_path / "broken.txt"
     latin.write_bytes("Brötchen sind rund.".encode("latin-1"))
-    done = run("highlight", *letters, "--json", "-q", "bread", tmp_path / "nowhere.txt", latin, page)
+    broken.write_bytes(b"a \xff\xfe\x80 b")
+    done = run("highlight", *letters, "--json", "-q", "bread", tmp_path / "nowhere.txt", broken, page)
     assert done.returncode == 66
     assert b"nowhere.txt" in done.stderr
-    assert names_all(done.stderr.decode(), "latin.txt", "utf-8", 2, "--encoding")
+    assert names_all(done.stderr.decode(), "broken.txt", "utf-8", 2, "--encoding")
     assert json.loads(done.stdout)["id"] == str(page)
     again = run("highlight", *letters, "--json", "--encoding", "latin-1", "-q", "bread", latin)
     assert json.loads(again.stdout)["highlights"][0]["text"] == "Brötchen sind rund."

@@ -11,26 +11,49 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 /// Bytes of a page in which it may name its encoding.
 const PRESCAN_BYTES: usize = 1024;
 
-/// A text without a declared encoding, and a warning if it is not UTF-8.
-pub(super) fn decode_undeclared(bytes: &[u8]) -> (String, Option<String>) {
+/// A text whose encoding nothing declares.
+pub struct Decoded {
+    pub text: String,
+    /// Whether U+FFFD is in the place of bytes that are no text in any encoding.
+    pub has_errors: bool,
+    /// The encoding, if only the letters suggest it.
+    pub guess: Option<&'static str>,
+}
+
+impl Decoded {
+    pub fn warning(&self) -> Option<String> {
+        if self.has_errors {
+            let warning = "its bytes are no text in UTF-8 or another encoding; U+FFFD is in the place of wrong ones";
+            return Some(warning.to_owned());
+        }
+        self.guess
+            .map(|encoding| format!("it does not declare its encoding, and was read as {encoding}, by its letters"))
+    }
+}
+
+/// The text of a file: in the encoding that its HTML declares, or the one that its bytes suggest.
+pub fn decode_undeclared(bytes: &[u8]) -> Decoded {
+    let is_markup = bytes.trim_ascii_start().starts_with(b"<") && std::str::from_utf8(bytes).is_err();
+    if let Some(encoding) = is_markup.then(|| own_encoding(head_of(bytes))).flatten() {
+        let (text, _, has_errors) = encoding.decode(bytes);
+        return Decoded { text: text.into_owned(), has_errors, guess: None };
+    }
     let (text, encoding, has_errors) = guessed(bytes).decode(bytes);
-    let warning = if has_errors {
-        Some("its bytes are no text in UTF-8 or another encoding; U+FFFD is in the place of wrong ones".to_owned())
-    } else if encoding == UTF_8 || Encoding::for_bom(bytes).is_some() {
-        None
-    } else {
-        Some(format!("it does not declare its encoding, and was read as {}, by its letters", encoding.name()))
-    };
-    (text.into_owned(), warning)
+    let is_sure = encoding == UTF_8 || Encoding::for_bom(bytes).is_some();
+    Decoded { text: text.into_owned(), has_errors, guess: (!is_sure).then(|| encoding.name()) }
 }
 
 pub(super) fn decode(bytes: &[u8], declared: Option<&str>, is_html: bool) -> String {
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
-    let own = || if is_html { own_encoding(&bytes[..bytes.len().min(PRESCAN_BYTES)]) } else { None };
+    let own = || if is_html { own_encoding(head_of(bytes)) } else { None };
     let encoding = declared.or_else(own).unwrap_or_else(|| guessed(bytes));
     // A byte order mark has precedence over all of that.
     let (text, ..) = encoding.decode(bytes);
     text.into_owned()
+}
+
+fn head_of(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(PRESCAN_BYTES)]
 }
 
 /// The encoding that a page's `meta` declares.
@@ -152,19 +175,25 @@ mod tests {
             in_encoding(GBK, "月亮离地球很远。面包是用面粉烤的。"),
             in_encoding(EUC_KR, "달은 멀리 있다. 빵은 밀가루로 굽는다."),
         ] {
-            let (text, warning) = decode_undeclared(&bytes);
-            assert_eq!(text, expected);
-            assert!(warning.is_some_and(|warning| warning.contains("was read as")), "{text}");
+            let decoded = decode_undeclared(&bytes);
+            assert_eq!(decoded.text, expected);
+            assert!(decoded.warning().is_some_and(|warning| warning.contains("was read as")), "{expected}");
         }
         for (bytes, expected) in [
             (&b"The moon \xff\xfe\x80 is far."[..], "The moon \u{fffd}\u{fffd}\u{fffd} is far."),
             ("Čeština a čas\u{10d}".as_bytes().split_last().unwrap().1, "Čeština a čas\u{fffd}"),
         ] {
-            let (text, warning) = decode_undeclared(bytes);
-            assert_eq!(text, expected);
-            assert!(warning.is_some_and(|warning| warning.contains("U+FFFD")), "{text}");
+            let decoded = decode_undeclared(bytes);
+            assert_eq!(decoded.text, expected);
+            assert!(decoded.warning().is_some_and(|warning| warning.contains("U+FFFD")), "{expected}");
         }
-        assert_eq!(decode_undeclared("Čas".as_bytes()), ("Čas".to_owned(), None));
-        assert_eq!(decode_undeclared(b"\xff\xfeM\0o\0"), ("Mo".to_owned(), None));
+        for (bytes, expected) in [
+            ("Čas".as_bytes(), "Čas"),
+            (b"\xff\xfeM\0o\0", "Mo"),
+            (b"\n<meta charset=iso-8859-2>\xe8as", "\n<meta charset=iso-8859-2>čas"),
+        ] {
+            let decoded = decode_undeclared(bytes);
+            assert_eq!((decoded.warning(), decoded.text.as_str()), (None, expected));
+        }
     }
 }

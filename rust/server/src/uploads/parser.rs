@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::form::UploadedFile;
 use super::parsed_upload::ParsedUpload;
-use crate::fetch::decode_text;
+use crate::fetch::decode_undeclared;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::settings::Settings;
 
@@ -257,11 +257,11 @@ impl Parser {
 
 /// A file that is a text in any of the web's encodings.
 fn read_text(field: &str, content: &[u8]) -> Result<ParsedUpload, Failure> {
-    let (text, warning) = decode_text(content);
-    if text.contains('\0') {
+    let decoded = decode_undeclared(content);
+    if decoded.text.contains('\0') {
         return refused(field, format!("it is not text: it has zero bytes; {} can be read", readable()));
     }
-    Ok(ParsedUpload { text, warning, ..ParsedUpload::default() })
+    Ok(ParsedUpload { warning: decoded.warning(), text: decoded.text, ..ParsedUpload::default() })
 }
 
 /// Recently read documents, by the hash of their file and password.

@@ -1,7 +1,8 @@
 //! Detects the format of a source from its start.
 //!
 //! Plain text parsed as Markdown or HTML loses more than the reverse, so the evidence has to be strong: a page starts
-//! like HTML, or most of its lines are HTML tags; or it has several kinds of Markdown in the usual places.
+//! like HTML, or most of its lines are HTML tags, or tags break its lines; or it has several kinds of Markdown in the
+//! usual places, or starts with a title above prose.
 
 use super::Format;
 
@@ -23,11 +24,13 @@ pub(super) fn format(source: &str) -> Format {
     if start.starts_with("#!") || start.trim_start().starts_with("<?xml") {
         return Format::Text;
     }
-    if Signs::of(start).convince() {
+    let signs = Signs::of(start);
+    let has_breaks = !signs.has_structure() && !signs.is_program() && breaks_lines_with_tags(opening);
+    if !has_breaks && (signs.convince() || has_title_above_prose(start, &signs)) {
         return Format::Markdown;
     }
     let is_cut = start.len() < source.len();
-    if is_fragment(opening, is_cut) { Format::Html } else { Format::Text }
+    if has_breaks || is_fragment(opening, is_cut) { Format::Html } else { Format::Text }
 }
 
 /// At most `most` bytes, which end on a character boundary.
@@ -86,6 +89,57 @@ fn is_fragment(text: &str, is_cut: bool) -> bool {
     let tagged = || lines().filter(|line| line.starts_with('<') && line.ends_with('>')).count();
     let kinds = has_end.iter().filter(|&&has_end| has_end).count();
     is_one || (ends >= 3 && (starts_so || kinds >= 2) && tagged() * 2 > lines().count())
+}
+
+/// Elements within lines; their end tags show that tags which break lines are HTML.
+const INLINE: [&str; 12] = ["a", "b", "code", "em", "font", "i", "s", "small", "span", "strong", "sub", "u"];
+
+/// Whether tags end the lines of a text: `Intro<br>Text<br>`, `<b>Q</b><br>A`. Of a text about HTML and of a program, they
+/// are words or in quotes.
+fn breaks_lines_with_tags(text: &str) -> bool {
+    let is_apart = |c: Option<char>| c.is_some_and(|c| c == ' ' || c == '|' || is_quote(c));
+    let (mut breaks, mut words, mut ends) = (0, 0, 0);
+    for (at, _) in text.match_indices('<') {
+        let tag = &text[at..];
+        if begins_with_tag(tag, &["br"]) {
+            let after = tag.split_once('>').and_then(|(_, after)| after.chars().next());
+            let is_word = is_apart(text[..at].chars().next_back()) || after.is_some_and(is_quote);
+            *if is_word { &mut words } else { &mut breaks } += 1;
+        } else if let Some(name) = tag.strip_prefix("</") {
+            ends += usize::from(
+                INLINE.iter().any(|inline| name.strip_prefix(inline).is_some_and(|end| end.starts_with('>'))),
+            );
+        }
+    }
+    breaks > words && breaks + ends >= 2
+}
+
+const fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'' | '`' | '“' | '‘' | '”' | '’' | '\\' | '(')
+}
+
+/// Whether a text starts with its only `#` line, a title, and prose follows. A comment stands above code, settings or
+/// records, or is itself a sentence.
+fn has_title_above_prose(text: &str, signs: &Signs) -> bool {
+    let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
+    let Some(title) = lines.next().filter(|line| heading_level(line).is_some() && !line.ends_with(is_end)) else {
+        return false;
+    };
+    let is_text = |c: char| c.is_alphanumeric() && !c.is_lowercase() && !c.is_numeric();
+    let starts_so = |line: &str| line.trim_start_matches(['*', '_', '"', '“', '¿', '¡']).starts_with(is_text);
+    let paragraph: Vec<&str> = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty()).collect();
+    let (Some(first), Some(last)) = (paragraph.first(), paragraph.last()) else { return false };
+    let has_words = title.contains(char::is_alphabetic);
+    has_words
+        && starts_so(first)
+        && last.ends_with(is_end)
+        && paragraph.iter().all(|line| !line.starts_with('#'))
+        && !signs.is_program()
+}
+
+/// A mark at the end of a sentence.
+const fn is_end(c: char) -> bool {
+    matches!(c, '.' | '!' | '?' | '…' | '。' | '！' | '？' | '।' | '۔' | '؟')
 }
 
 /// Counts of Markdown syntax in a text.
@@ -172,9 +226,17 @@ impl Signs {
             + weigh(self.strong, 1, 2)
             + weigh(self.items, 0, 1)
             + weigh(self.code, 0, 1);
-        let has_structure = self.headings + self.fences + self.links + self.tables > 0;
-        let is_program = self.program * 5 > self.lines && weight < 2 * CONVINCING;
-        self.has_front_matter || (weight >= CONVINCING && has_structure && !is_program)
+        let is_program = self.is_program() && weight < 2 * CONVINCING;
+        self.has_front_matter || (weight >= CONVINCING && self.has_structure() && !is_program)
+    }
+
+    const fn has_structure(&self) -> bool {
+        self.headings + self.fences + self.links + self.tables > 0
+    }
+
+    /// Whether many lines are code.
+    const fn is_program(&self) -> bool {
+        self.program * 5 > self.lines
     }
 }
 

@@ -10,6 +10,10 @@ fn pages_and_fragments_are_html() {
         "<p>One.</p>\n<p>Two <b>three</b>.</p>",
         "<h1>A</h1><p>Without an end, which is <b>optional</b>.",
         "<div class=\"a\"><ul><li>A</li><li>B</li></ul></div>\n",
+        "Intro<br>The moon is far.<br>Bread is baked.",
+        "<b>How far is it?</b><br>It is far.",
+        "Hello,<br /><br />\nthanks for <i>all</i>.<BR/>\nAnn",
+        "Name: <strong>Ann</strong><br clear=all>Town: Bern",
         "<a href=b>A</a>\n<div>\n<p>B</p>\n</div>\n<ul>\n<li>C</li>\n</ul>\n",
     ] {
         assert_eq!(format(source), Format::Html, "{source:?}");
@@ -20,6 +24,11 @@ fn pages_and_fragments_are_html() {
 fn structure_of_different_kinds_is_markdown() {
     for source in [
         "# Title\n\nSome words of prose here.\n\n## Part\n\n- one\n- two\n",
+        "# Title\n\nText.",
+        "\n# The moon\nIt is far away, and\nwhite. It is old.\n",
+        "## Fees\n\nMembers pay 30 euros a year!\n\nfor i in range(3):\n\nOthers pay more.\n\nChildren pay nothing.",
+        "# 月\n\n月は遠いです。",
+        "# C\n\n*Note:* see below.",
         "Title\n===\n\nSee [the docs](https://a.b/c) and [more](d.md).\n\n```sh\nls\n```\n",
         "---\ntitle: A\n---\nText",
         "+++\ntitle = \"A\"\n+++\nText",
@@ -52,6 +61,21 @@ fn everything_else_is_text() {
         "<?xml version=\"1.0\"?>\n<section><p>a</p><p>b</p></section>",
         "A <b>bold</b> word and an <i>italic</i> one.",
         "<p>a</p> is a paragraph, and <div>b</div> a division.",
+        "Write <br> for a break, and <br> again.",
+        "A `<br>` ends a line, as \"<br/>\" does.",
+        "s += \"<b>a</b><br>\";\nt += \"b<br>\";\n",
+        "One <br> alone is a word, and a<br>b is not.",
+        "| a | b |\n|---|---|\n| c<br>d | e<br>f |",
+        "# comment\nls -l\n",
+        "# This is the backup.\n\nIt runs at night.\n",
+        "# Backup of the server\n\nrsync -av src/ dest/ --delete.\n",
+        "# Log of the night\n\nStarted the server\nStopped the server\n",
+        "# Log of the night\n2024-01-01 12:00 Started.\n",
+        "# hosts\n\n127.0.0.1 localhost\n",
+        "# Names\n\nAnna\nBen\n",
+        "# Copyright Ann\n# All rights reserved.\n\nThis is so.\n",
+        "# User settings\n\nPort = 80.\n",
+        "#hashtag\n\nThe moon is far.",
         "auto f = [&](int a) { return v[i](a); };\n",
     ] {
         assert_eq!(format(source), Format::Text, "{source:?}");
