@@ -87,7 +87,7 @@ def check_is_text(data: bytes, name: str) -> None:
 
 
 def decode(data: bytes, name: str, encoding: str | None, option: str = "--encoding latin-1") -> str:
-    """The text of bytes: in `encoding`, else in that of a byte order mark, else in UTF-16 or UTF-8, else as the server decodes uploads.
+    """The text of bytes: in `encoding`, that of a byte order mark, UTF-16 or UTF-8, or else as the server decodes uploads.
 
     `option` is how a caller names an encoding. Raises `NotTextError` for bytes that are no text, `InvalidTextError` for those that
     are none in any encoding, and `InvalidArgumentError` for an encoding that there is not.

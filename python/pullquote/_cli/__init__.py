@@ -78,8 +78,8 @@ def _open_closed_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115 - a number
-    sys.stderr = sys.stderr or open(STANDARD_ERROR, "w", encoding="utf-8", closefd=False)  # noqa: PTH123, SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - a number
+    sys.stderr = sys.stderr or open(STANDARD_ERROR, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _drop_output() -> None:

@@ -126,7 +126,7 @@ fn has_title_above_prose(text: &str, signs: &Signs) -> bool {
         return false;
     };
     let is_text = |c: char| c.is_alphanumeric() && !c.is_lowercase() && !c.is_numeric();
-    let starts_so = |line: &str| line.trim_start_matches(['*', '_', '"', '“', '¿', '¡']).starts_with(is_text);
+    let starts_so = |line: &str| line.trim_start_matches(['*', '_', '“', '¿', '¡']).starts_with(is_text);
     let paragraph: Vec<&str> = lines.skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty()).collect();
     let (Some(first), Some(last)) = (paragraph.first(), paragraph.last()) else { return false };
     let has_words = title.contains(char::is_alphabetic);

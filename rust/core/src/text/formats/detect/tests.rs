@@ -75,6 +75,7 @@ fn everything_else_is_text() {
         "# Names\n\nAnna\nBen\n",
         "# Copyright Ann\n# All rights reserved.\n\nThis is so.\n",
         "# User settings\n\nPort = 80.\n",
+        "# mypy: strict\n\"\"\"This file exports it.\n\nFor all.\n\"\"\"\n",
         "#hashtag\n\nThe moon is far.",
         "auto f = [&](int a) { return v[i](a); };\n",
     ] {
