@@ -137,6 +137,7 @@ bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks, and write 
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/serving.py
 	$(BIN)/python bench/overload.py
+	$(BIN)/python bench/small_requests.py
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/faults.py

@@ -260,6 +260,14 @@ impl Engine {
         ))
     }
 
+    /// Starts the scheduler's thread, which the first call would start with its own priority.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`]; [`ErrorKind::Internal`] if the system cannot start a thread.
+    pub fn start(&self) -> Result<()> {
+        self.scheduler().map(drop)
+    }
+
     fn scheduler(&self) -> Result<Arc<Scheduler>> {
         self.check_process()?;
         if let SchedulerState::Running(scheduler) = &*self.scheduler.read().unwrap_or_else(PoisonError::into_inner) {

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::runtime::priority::set_nice;
 use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -94,6 +95,8 @@ impl Server {
     pub fn bind(settings: Settings, engine: Arc<Engine>) -> Result<Self> {
         let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, format!("no runtime: {error}"));
         settings::check(&settings)?;
+        engine.start()?;
+        set_nice(settings.nice);
         let log = http::log::start(&settings)?;
         let bound = BoundListener::bind(&settings)?;
         let runtime = router::runtime(&settings)?;

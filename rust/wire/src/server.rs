@@ -76,6 +76,13 @@ crate::settings! {
         /// Requests in progress, which share batches.
         #[schemars(range(min = 1))]
         max_concurrent: usize = 64,
+        /// How much lower the priority of threads that compute is than that of threads that answer, on Linux: 0 to 19.
+        ///
+        /// Small requests are then answered sooner while large ones compute. Programs of the same session or control group come
+        /// first as well: on a busy core, 10 leaves a tenth to the computing, and 5 a quarter. Services of systemd and
+        /// containers are groups of their own, which lose nothing to others.
+        #[schemars(range(min = 0, max = 19))]
+        nice: i32 = 10,
         /// Queued requests; excess requests get 429.
         max_queue: usize = 512,
         /// Queued and running requests of one key; excess requests get 429, and those of other keys do not.

@@ -4,6 +4,7 @@ import contextlib
 import json
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -455,9 +456,30 @@ def test_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None
     assert answer.endswith(b'{"live":true}')
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the nice value of a thread")
+@pytest.mark.parametrize("nice", [0, 7])
+def test_nice_lowers_only_threads_that_compute(nice: int, whole_pages: dict[str, str]) -> None:
+    with running_server("--nice", str(nice)) as server:
+        threads = Path(f"/proc/{server.process.pid}/task")
+
+        def nice_values() -> dict[str, int]:
+            states = [(thread / "stat").read_text() for thread in threads.iterdir()]
+            return {state.split("(")[1].split(")")[0]: int(state.rsplit(")", 1)[1].split()[16]) for state in states}
+
+        before = nice_values()
+        assert post(server, documents=["\n\n".join(whole_pages.values())[:80_000]]).status_code == 200
+        usual, after = before["pullquote-http"], nice_values()
+        assert set(before.values()) == {usual}
+        computing = {name for name in after if name.startswith(("pullquote-cpu", "pullquote-text"))}
+        assert len(computing) > 1
+        lower = {name for name, value in after.items() if value == usual + nice}
+        assert lower == (computing if nice else set(after))
+
+
 @pytest.mark.parametrize(
     ("options", "names"),
     [
+        (["--nice", "20"], ["--nice", 20, 19]),
         (["--max-concurrent", "0"], ["--max-concurrent", 0]),
         (["--api-keys-file", "/nowhere"], ["/nowhere"]),
         (["--store", "/nowhere/x.db"], ["/nowhere/x.db"]),

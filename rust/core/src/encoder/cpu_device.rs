@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use super::{Batch, BatchTimes, Waker};
 use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::priority;
 use crate::runtime::sync::lock;
 
 /// A model that computes batches on the calling thread.
@@ -210,6 +211,8 @@ impl<C: Compute> DeviceQueue<C> {
         self.model.prepare_worker();
         let mut workspace = C::Workspace::default();
         while let Some(mut slot) = self.next() {
+            // Here, because a server is made after the workers of its model.
+            priority::lower();
             slot.failure = run(&mut slot, |batch, values| self.model.compute(batch, &mut workspace, values)).err();
             self.lock().finished.push(slot);
             self.finished.notify_all();

@@ -13,6 +13,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::affinity::{CpuAffinity, available_threads};
 use crate::runtime::call::{Call, Check};
+use crate::runtime::priority;
 
 /// More threads speed text up no further and cost the host; llguidance caps its pool at the same number.
 pub const MAX_THREADS: usize = 32;
@@ -92,8 +93,11 @@ impl TextPool {
             .thread_name(|index| format!("pullquote-text:{index}"))
             .start_handler({
                 let cores = self.cores.clone();
-                // `CpuAffinity::new` checked these cores.
-                move |_| drop(cores.apply())
+                move |_| {
+                    // `CpuAffinity::new` checked these cores.
+                    drop(cores.apply());
+                    priority::lower();
+                }
             })
             .build()
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no threads for the text pool: {error}")))?;

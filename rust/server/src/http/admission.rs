@@ -17,7 +17,9 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use opentelemetry::trace::SpanContext;
 use pullquote_core::runtime::call::Stop;
+use pullquote_core::runtime::priority::run_lower;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use crate::http::body::BodyReader;
@@ -32,7 +34,7 @@ use crate::http::reply::{Continuation, Reply, RequestTimes};
 use crate::http::request_id::RequestId;
 use crate::http::slots::{Slot, Slots};
 use crate::http::vector_headers::{COMPUTE_TOKENS, TRUNCATED};
-use crate::http::work_memory::{PARSED, STORED, TEXT};
+use crate::http::work_memory::{PARSED, SMALL_BYTES, STORED, TEXT};
 use crate::settings::Settings;
 
 pub(crate) struct Admission {
@@ -84,7 +86,7 @@ impl Drop for CancelOnDrop {
 
 impl Admission {
     pub(crate) fn new(settings: &Settings, health: Arc<Health>, exporter: Option<Arc<Exporter>>) -> Self {
-        let max_running = process_memory::threads(settings.max_concurrent).min(Semaphore::MAX_PERMITS / 4);
+        let max_running = process_memory::running(settings.max_concurrent).min(Semaphore::MAX_PERMITS / 4);
         let max_slots = max_running + settings.max_queue.min(Semaphore::MAX_PERMITS / 4);
         let bodies = BodyReader::new(settings);
         Self {
@@ -205,7 +207,8 @@ impl<S: Admits> Admitted<S> {
         };
         let (state, held) = (Arc::clone(&self.state), Arc::clone(&self.held));
         let (sender, result) = oneshot::channel();
-        let ended = tokio::task::spawn_blocking(move || {
+        let is_large = input.body.len() > SMALL_BYTES;
+        let run = move || {
             let held = (held, permit, memory);
             let began = Instant::now();
             let (done, rest) = match work(&state, &input) {
@@ -223,7 +226,8 @@ impl<S: Admits> Admitted<S> {
                 rest();
             }
             drop(held);
-        });
+        };
+        let ended = spawn_blocking(move || if is_large { run_lower(run) } else { run() });
         let Ok((done, ran)) = result.await else {
             if let Err(error) = ended.await {
                 tracing::error!(%error, "the work of a request panicked");

@@ -3,17 +3,19 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Address space that the thread of a running request takes for its stack and its heap.
+/// Address space that a thread takes for its stack and its heap.
 const THREAD_BYTES: usize = 34 * 1024 * 1024;
+/// Threads of a large request: one of them waits for the other, whose priority is lower.
+const THREADS: usize = 2;
 
 /// `None` where the system does not say.
 pub(crate) fn limit() -> Option<usize> {
     [machine(), address_space(), container()].into_iter().flatten().min()
 }
 
-/// The threads of running requests that a quarter of the address space has room for, of this number.
-pub(crate) fn threads(wanted: usize) -> usize {
-    address_space().map_or(wanted, |bytes| wanted.min(bytes / 4 / THREAD_BYTES).max(1))
+/// The running requests for whose threads a quarter of the address space has room, of this number.
+pub(crate) fn running(wanted: usize) -> usize {
+    address_space().map_or(wanted, |bytes| wanted.min(bytes / 4 / (THREADS * THREAD_BYTES)).max(1))
 }
 
 /// The permits of a semaphore of memory: one for each KiB.

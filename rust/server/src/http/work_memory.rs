@@ -30,7 +30,7 @@ pub(crate) const PARSED: usize = 64;
 pub(crate) const FREE_WORK: usize = 4 * 1024 * 1024;
 
 /// Requests of up to this many bytes are small.
-const SMALL_BYTES: usize = 64 * 1024;
+pub(crate) const SMALL_BYTES: usize = 64 * 1024;
 
 /// The share of small requests.
 const SMALL_SHARE: usize = 8;
