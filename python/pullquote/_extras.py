@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pullquote.errors import NoEncoderError, PullquoteError
+from pullquote.errors import NotInstalledError
 
-__all__ = ["MissingExtraError", "needs_extra"]
-
-
-class MissingExtraError(PullquoteError, ModuleNotFoundError):
-    """A package that an extra of pullquote installs is missing: an error of this library, and a `ModuleNotFoundError`."""
-
-    exit_code = NoEncoderError.exit_code
+__all__ = ["needs_extra"]
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """For imports: a package that is not there raises `MissingExtraError` with the command that installs it."""
+    """For imports: a package that is not there raises `NotInstalledError` with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -26,4 +20,4 @@ def needs_extra(extra: str) -> Iterator[None]:
         if package.startswith("pullquote"):
             raise
         message = f'pullquote.{extra} needs {package}; run: pip install "pullquote[{extra}]"'
-        raise MissingExtraError(message, name=package) from None
+        raise NotInstalledError(message, name=package) from None

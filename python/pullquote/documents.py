@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullquote._document_formats import DocumentFormat
-from pullquote._extras import MissingExtraError
 from pullquote._native import FileKind
 from pullquote._request.options import Format, HasPages, Request, is_file, one_format
 from pullquote._request.signatures import checked
@@ -181,7 +180,7 @@ def read(
 
     Raises `InvalidTextError` if the file is damaged, encrypted, in another encoding, or has no text, as scans without text
     recognition; `LimitExceededError`, `DeadlineExceededError` and `OutOfMemoryError` beyond `limits`; `InvalidArgumentError` for
-    an unknown format or encoding; `MissingExtraError`, an `ImportError`, if the library for the format is not installed;
+    an unknown format or encoding; `NotInstalledError`, an `ImportError`, if the library for the format is not installed;
     `InvalidTypeError` for an argument of the wrong type; `NotFoundError`, an `OSError` too, if the file cannot be read.
     """
     limits = limits or Limits()
@@ -331,11 +330,7 @@ def _parse(name: str, data: bytes, kind: FileKind, password: str | None, limits:
         fail("crashed", _ending(done))
     answer = json.loads(header)
     if "error" in answer:
-        try:
-            fail(answer["error"], answer["detail"])
-        except InvalidArgumentError as error:
-            # The one kind of failure with this class.
-            raise MissingExtraError(str(error), name=answer["detail"]) from None
+        fail(answer["error"], answer["detail"])
     pages = np.array(answer["pages"], np.float64).reshape(-1, 3)
     return Document(
         answer["text"],

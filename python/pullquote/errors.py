@@ -19,6 +19,7 @@ __all__ = [
     "ModelNotFoundError",
     "NoEncoderError",
     "NotFoundError",
+    "NotInstalledError",
     "OutOfMemoryError",
     "OverloadedError",
     "PullquoteError",
@@ -249,6 +250,15 @@ class InternalError(PullquoteError, RuntimeError):
     code = 23
     exit_code = 70
     http_status = 500
+    retryable = False
+
+
+class NotInstalledError(PullquoteError, ModuleNotFoundError):
+    """A package that an extra of pullquote installs is missing: install it."""
+
+    code = 24
+    exit_code = 69
+    http_status = 501
     retryable = False
 
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import numpy
 
 from pullquote import _native
-from pullquote._extras import MissingExtraError
 from pullquote._results.fields import DTYPES, HighlightDict
 from pullquote._results.highlight import Highlight
-from pullquote.errors import InvalidTypeError
+from pullquote.errors import InvalidTypeError, NotInstalledError
 
 if TYPE_CHECKING:
     import polars
@@ -95,4 +94,4 @@ def _module(name: str, method: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         message = f"{method}() needs {error.name}; run: pip install {name}"
-        raise MissingExtraError(message, name=error.name) from None
+        raise NotInstalledError(message, name=error.name) from None

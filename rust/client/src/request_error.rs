@@ -105,7 +105,8 @@ fn kind_of_status(status: StatusCode) -> ErrorKind {
         // Text Embeddings Inference says 424 where its model failed.
         424 | 500 => ErrorKind::Encoder,
         400..=498 => ErrorKind::InvalidArgument,
-        501..=599 => ErrorKind::Unavailable,
+        501 => ErrorKind::NotInstalled,
+        502..=599 => ErrorKind::Unavailable,
         _ => ErrorKind::BadAnswer,
     }
 }
@@ -186,6 +187,7 @@ mod tests {
             (413, ErrorKind::InvalidArgument),
             (424, ErrorKind::Encoder),
             (429, ErrorKind::Overloaded),
+            (501, ErrorKind::NotInstalled),
             (502, ErrorKind::Unavailable),
             (504, ErrorKind::DeadlineExceeded),
             (302, ErrorKind::BadAnswer),

@@ -57,6 +57,7 @@ error_kinds! {
     Unavailable = 21: ("UnavailableError", "ConnectionError", 503, 69, true, "No server can be reached, or its answer ended early: try again, or another one.");
     BadAnswer = 22: ("BadAnswerError", "RuntimeError", 502, 76, false, "A server's answer violates its protocol; nothing of it was used: check the address.");
     Internal = 23: ("InternalError", "RuntimeError", 500, 70, false, "A bug in pullquote.");
+    NotInstalled = 24: ("NotInstalledError", "ModuleNotFoundError", 501, 69, false, "A package that an extra of pullquote installs is missing: install it.");
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +106,7 @@ impl ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    field: Option<String>,
     #[source]
     cause: Option<Arc<Cause>>,
 }
@@ -121,7 +123,12 @@ impl fmt::Display for Error {
 impl Error {
     /// An error of this kind; the message is lower case, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), cause: None }
+        Self { kind, message: message.into(), field: None, cause: None }
+    }
+
+    /// An option or a setting with a value that is not allowed.
+    pub fn of_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: Some(field.into()), ..Self::new(ErrorKind::InvalidArgument, message) }
     }
 
     /// An error that another one caused.
@@ -140,6 +147,11 @@ impl Error {
 
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The option or setting whose value is wrong, if it is only one.
+    pub fn field(&self) -> Option<&str> {
+        self.field.as_deref()
     }
 }
 

@@ -8,7 +8,6 @@ import pytest
 
 from pullquote import errors
 from pullquote._cli import main
-from pullquote._extras import MissingExtraError
 from support.fake_web import ARTICLE, FakeWeb, fake_web
 from support.messages import names_all
 
@@ -63,7 +62,7 @@ def test_private_address_needs_fetch_allow(web: FakeWeb, capsys: pytest.CaptureF
         ("/large", ["--fetch-max-bytes", "1000"], errors.LimitExceededError, "1000"),
         ("/slow", ["--fetch-timeout", "0.1"], errors.DeadlineExceededError, "in time"),
         ("/circle", ["--fetch-redirects", "2"], errors.LimitExceededError, "2 times"),
-        ("/damaged.pdf", [], (errors.InvalidTextError, MissingExtraError), "PDF"),
+        ("/damaged.pdf", [], (errors.InvalidTextError, errors.NotInstalledError), "PDF"),
     ],
 )
 def test_pages_that_cannot_be_fetched(

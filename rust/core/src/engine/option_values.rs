@@ -184,7 +184,10 @@ fn whole(number: f64) -> Option<i64> {
 
 impl OptionError {
     pub fn into_error(self) -> Error {
-        Error::new(self.kind, self.message)
+        match self.name {
+            Some(name) if self.kind == ErrorKind::InvalidArgument => Error::of_field(name, self.message),
+            _ => Error::new(self.kind, self.message),
+        }
     }
 
     fn new(kind: ErrorKind, message: String) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 pub use pullquote_wire::options::{Options, PairingOption};
 
 use crate::engine::Pairing;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::highlights::{Bounds, Dedupe};
 use crate::ranking::Effort;
 use crate::ranking::candidates::CandidateLimits;
@@ -33,10 +33,10 @@ impl Question {
     /// Checks the options of a call.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the option and its value.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) naming the option and its value.
     pub fn new(options: &Options) -> Result<Self> {
         let Ok(context) = usize::try_from(options.context) else {
-            return invalid(format!("context must be 0 or more, not {}", options.context));
+            return Err(Error::of_field("context", format!("context must be 0 or more, not {}", options.context)));
         };
         Ok(Self {
             unit: options.unit,
@@ -85,17 +85,21 @@ impl Pairing {
     /// Which query goes with which page.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the value. Several queries and several pages need a `pairing`: equal
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) naming the value. Several queries and several pages need a `pairing`: equal
     /// numbers of both may be a coincidence.
     pub fn new(options: &Options, queries: usize, pages: usize) -> Result<Self> {
         match (options.pairing, options.fuse) {
             (PairingOption::Auto | PairingOption::All, true) => Ok(Self::Fused),
-            (PairingOption::Each, true) => invalid(
-                "fuse=True joins all queries on every page, so it cannot be combined with pairing=\"each\"".to_owned(),
-            ),
-            (PairingOption::Auto, false) if queries > 1 && pages > 1 => invalid(format!(
-                "{queries} queries and {pages} pages: pairing=\"all\" asks each query of every page, pairing=\"each\" asks query i \
-                 of page i"
+            (PairingOption::Each, true) => Err(Error::of_field(
+                "fuse",
+                "fuse=True joins all queries on every page, so it cannot be combined with pairing=\"each\"",
+            )),
+            (PairingOption::Auto, false) if queries > 1 && pages > 1 => Err(Error::of_field(
+                "pairing",
+                format!(
+                    "{queries} queries and {pages} pages: pairing=\"all\" asks each query of every page, pairing=\"each\" asks query \
+                     i of page i"
+                ),
             )),
             (PairingOption::Auto | PairingOption::All, false) => Ok(Self::All),
             (PairingOption::Each, false) => Ok(Self::Each),
@@ -106,16 +110,12 @@ impl Pairing {
 /// A timeout in seconds.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] naming the value, unless it is above 0.
+/// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) naming the value, unless it is above 0.
 pub fn seconds(timeout: f64) -> Result<Duration> {
     if timeout.is_nan() || timeout <= 0.0 {
-        return invalid(format!("timeout must be more than 0 seconds, not {timeout}"));
+        return Err(Error::of_field("timeout", format!("timeout must be more than 0 seconds, not {timeout}")));
     }
     Ok(Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX))
-}
-
-fn invalid<T>(message: String) -> Result<T> {
-    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 #[cfg(test)]
@@ -125,6 +125,7 @@ mod tests {
 
     use super::*;
     use crate::engine::option_values::{self, OptionError};
+    use crate::error::ErrorKind;
 
     fn read(json: &str) -> std::result::Result<Options, OptionError> {
         let options: serde_json::Map<String, Value> = serde_json::from_str(json).unwrap();

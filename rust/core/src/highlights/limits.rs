@@ -3,7 +3,7 @@
 use pullquote_wire::options::Options;
 pub use pullquote_wire::options::{DedupeOption, MinScore, Order};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::ranking::probability::{ANSWERED, logit};
 
 /// Highlights of a page if the caller sets neither `top_k` nor a budget.
@@ -88,7 +88,7 @@ impl Bounds {
         let at_least_one = |name: &str, value: Option<i64>| match value.map(|value| (value, usize::try_from(value))) {
             None => Ok(usize::MAX),
             Some((_, Ok(count))) if count > 0 => Ok(count),
-            Some((value, _)) => invalid(format!("{name} must be at least 1, not {value}")),
+            Some((value, _)) => Err(Error::of_field(name, format!("{name} must be at least 1, not {value}"))),
         };
         let page = Budget {
             chars: at_least_one("max_chars", limits.max_chars)?,
@@ -103,7 +103,8 @@ impl Bounds {
             MinScore::Score(score) => score,
         });
         if let Some(least) = min_score.filter(|least| !(0.0..=1.0).contains(least)) {
-            return invalid(format!("min_score must be from 0 to 1, as scores are, not {least}"));
+            let message = format!("min_score must be from 0 to 1, as scores are, not {least}");
+            return Err(Error::of_field("min_score", message));
         }
         let total = at_least_one("max_total_highlights", limits.max_total_highlights)?;
         let without_count =
@@ -187,13 +188,10 @@ impl Bounds {
     }
 }
 
-fn invalid<T>(message: String) -> Result<T> {
-    Err(Error::new(ErrorKind::InvalidArgument, message))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn top_k_has_a_default_only_without_a_budget() {

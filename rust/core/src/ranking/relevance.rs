@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The weight of words against the cosine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,14 +161,14 @@ impl LexicalWeight {
     /// Checks a weight; `None` is [`LexicalWeight::Auto`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a weight outside 0 to 1.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) for a weight outside 0 to 1.
     pub fn new(weight: Option<f64>) -> Result<Self> {
         match weight {
             None => Ok(Self::Auto),
             #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more than single precision")]
             Some(weight) if (0.0..=1.0).contains(&weight) => Ok(Self::Weight(weight as f32)),
-            Some(weight) => Err(Error::new(
-                ErrorKind::InvalidArgument,
+            Some(weight) => Err(Error::of_field(
+                "lexical_weight",
                 format!(
                     "lexical_weight must be \"auto\" or a number from 0.0 (meaning alone) to 1.0 (words alone), not {weight}"
                 ),

@@ -238,7 +238,7 @@ impl FileKind {
     ///
     /// `error` and `detail` are those of its answer, or `"crashed"` and how it ended, or `"time"` and the limit.
     pub fn failure(&self, error: &str, detail: &str, has_password: bool, limits: &Limits) -> Error {
-        use ErrorKind::{DeadlineExceeded, InvalidArgument, InvalidText, LimitExceeded, OutOfMemory};
+        use ErrorKind::{DeadlineExceeded, InvalidText, LimitExceeded, NotInstalled, OutOfMemory};
         let (title, label) = (self.title, self.label());
         let (encrypted, no_text) = match self.reader {
             Reader::Parser { encrypted, no_text, .. } => (encrypted, no_text),
@@ -267,7 +267,7 @@ impl FileKind {
             "time" => (DeadlineExceeded, format!("takes longer to be read than {detail}")),
             "not_installed" => {
                 let advice = "run: pip install \"pullquote[documents]\"";
-                (InvalidArgument, format!("is {title}, which {detail} reads; {advice}"))
+                (NotInstalled, format!("is {title}, which {detail} reads; {advice}"))
             }
             _ => (InvalidText, format!("is a damaged {label}: {detail}")),
         };

@@ -11,7 +11,6 @@ use hyper::body::Body as _;
 use pullquote_core::engine::option_values::{self, OptionError};
 use pullquote_core::engine::options::Options;
 use pullquote_core::error::{Error, ErrorKind};
-use pullquote_wire::schema::Settings as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -193,15 +192,11 @@ pub(crate) fn read_options(options: Map<String, Value>) -> Result<Options, Failu
     })
 }
 
-/// A value that the engine does not take: that of the option with which the message begins, or else of `field`.
-pub(crate) fn of_value(error: &Error, field: &str) -> Failure {
-    if error.kind() != ErrorKind::InvalidArgument {
-        return error.clone().into();
-    }
-    let message = error.message();
-    let named = message.split([' ', '=']).next().unwrap_or_default();
-    let is_option = Options::fields().iter().any(|option| option["name"] == named);
-    Failure::of_field(Cause::Unprocessable, if is_option { named } else { field }, message)
+/// A value that the engine does not take.
+pub(crate) fn of_value(error: Error) -> Failure {
+    let is_value = error.kind() == ErrorKind::InvalidArgument;
+    let failure = Failure::from(error);
+    if is_value { Failure { cause: Cause::Unprocessable, ..failure } } else { failure }
 }
 
 pub(crate) fn parse_value<T: for<'value> Deserialize<'value>>(value: serde_json::Value) -> Result<T, Failure> {

@@ -37,8 +37,6 @@ pub(crate) enum Cause {
     OtherModel,
     /// A route of an API that this server does not implement.
     NotImplemented,
-    /// The server lacks the library that reads a kind of file.
-    NotInstalled,
     /// The upstream search server failed.
     Upstream,
 }
@@ -53,7 +51,7 @@ pub(crate) struct FailureRow {
 
 impl Cause {
     /// Those that only HTTP has.
-    const HTTP_ONLY: [Self; 15] = [
+    const HTTP_ONLY: [Self; 14] = [
         Self::Malformed,
         Self::MalformedHead,
         Self::Unprocessable,
@@ -67,7 +65,6 @@ impl Cause {
         Self::ShuttingDown,
         Self::OtherModel,
         Self::NotImplemented,
-        Self::NotInstalled,
         Self::Upstream,
     ];
 
@@ -101,7 +98,6 @@ impl Cause {
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", true),
             Self::OtherModel => (StatusCode::FAILED_DEPENDENCY, "unsupported_by_model", false),
             Self::NotImplemented => (StatusCode::NOT_IMPLEMENTED, "not_implemented", false),
-            Self::NotInstalled => (StatusCode::NOT_IMPLEMENTED, "not_installed", false),
             Self::Upstream => (StatusCode::BAD_GATEWAY, "upstream_failed", true),
         };
         FailureRow { status, name: Cow::Borrowed(name), retryable }
@@ -213,7 +209,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(Cause::Core(error.kind()), error.message())
+        Self { field: error.field().map(str::to_owned), ..Self::new(Cause::Core(error.kind()), error.message()) }
     }
 }
 

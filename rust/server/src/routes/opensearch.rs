@@ -123,11 +123,10 @@ fn semantic_highlights(app: &App, input: &Input) -> Result<Reply, Failure> {
     let pages: Vec<&str> = pairs.iter().map(|pair| pair.context.as_str()).collect();
     let (queries, pairing) = queries(&pairs);
     let request = Request { queries, pages, formats: vec![options.format], titles: Vec::new(), pairing };
-    let end =
-        input.end().within(options.timeout.map(seconds).transpose().map_err(|error| of_value(&error, "timeout"))?);
+    let end = input.end().within(options.timeout.map(seconds).transpose().map_err(of_value)?);
     let end = if options.priority == 0 { end } else { end.with_priority(options.priority) };
     let call = end.call();
-    let question = Question::new(&options).map_err(|error| of_value(&error, "options"))?;
+    let question = Question::new(&options).map_err(of_value)?;
     let answers = app.engine.wait(&call, app.engine.highlights(&request, &question, &call))?;
     let mut spans: Vec<Vec<Utf16Span>> =
         request.pages.iter().enumerate().map(|(page, text)| spans(&answers, page, text)).collect();

@@ -240,7 +240,6 @@ impl Parser {
         let failure = parsing.kind.failure(error, detail, parsing.password.is_some(), &self.limits);
         let cause = match failure.kind() {
             ErrorKind::InvalidText => Cause::Unprocessable,
-            ErrorKind::InvalidArgument => Cause::NotInstalled,
             ErrorKind::OutOfMemory => Cause::Core(ErrorKind::LimitExceeded),
             kind => Cause::Core(kind),
         };

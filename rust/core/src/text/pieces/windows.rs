@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::text::page::ByteSpan;
 
 /// Windows of `highlight_length` units, one every `step_size` units.
@@ -28,20 +28,20 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] if either is below 1, or if the step is larger than the length, which would skip
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if either is below 1, or if the step is larger than the length, which would skip
     /// text, without `allow_gaps`.
     pub fn new(highlight_length: i64, step_size: i64, allow_gaps: bool) -> Result<Self> {
-        let invalid = |message| Err(Error::new(ErrorKind::InvalidArgument, message));
         for (name, value) in [("highlight_length", highlight_length), ("step_size", step_size)] {
             if value < 1 {
-                return invalid(format!("{name} must be at least 1, not {value}"));
+                return Err(Error::of_field(name, format!("{name} must be at least 1, not {value}")));
             }
         }
         if step_size > highlight_length && !allow_gaps {
-            return invalid(format!(
+            let message = format!(
                 "step_size {step_size} is larger than highlight_length {highlight_length}, so text between windows \
                  would be skipped; pass allow_gaps=True if that is intended"
-            ));
+            );
+            return Err(Error::of_field("step_size", message));
         }
         // A number beyond usize is larger than any text.
         let count = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
@@ -60,7 +60,7 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`] above [`FREE_UNITS`] plus [`MAX_REPEATS`] for each unit.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) above [`FREE_UNITS`] plus [`MAX_REPEATS`] for each unit.
     pub fn check_total(self, units: usize) -> Result<()> {
         let length = self.highlight_length.min(units);
         let count = |step: usize| (units - length).div_ceil(step) + 1;
@@ -70,8 +70,8 @@ impl Windows {
         }
         let steps = (most / length).saturating_sub(1).max(1);
         let step = (units - length).div_ceil(steps);
-        Err(Error::new(
-            ErrorKind::InvalidArgument,
+        Err(Error::of_field(
+            "highlight_length",
             format!(
                 "highlight_length {length} with step_size {} cuts a page of {units} units into {windows} windows, which repeat \
                  its text {} times; pass a step_size of at least {step}, or a smaller highlight_length",
@@ -101,6 +101,7 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use proptest::prelude::*;
 
     fn ranges(highlight_length: i64, step_size: i64, units: usize) -> Vec<(usize, usize)> {

@@ -62,7 +62,7 @@ pub(super) fn prepare(
         check_query(query, field, max_query_bytes)?;
     }
     let mut texts = Request {
-        pairing: Pairing::new(&options, queries.len(), documents.len()).map_err(|error| of_value(&error, "pairing"))?,
+        pairing: Pairing::new(&options, queries.len(), documents.len()).map_err(of_value)?,
         queries: queries.into_iter().map(|query| query.into_owned().into()).collect(),
         pages: Vec::with_capacity(documents.len()),
         formats: Vec::with_capacity(documents.len()),
@@ -78,8 +78,8 @@ pub(super) fn prepare(
         all_missing.push(missing);
     }
     let marks = Marks::read(request.pre_tags, request.post_tags, request.encoder);
-    options.timeout.map(seconds).transpose().map_err(|error| of_value(&error, "timeout"))?;
-    let mut question = Question::new(&options).map_err(|error| of_value(&error, "options"))?;
+    options.timeout.map(seconds).transpose().map_err(of_value)?;
+    let mut question = Question::new(&options).map_err(of_value)?;
     question.explain |= marks.is_some();
     Ok(PreparedRequest {
         texts: Arc::new(texts),
