@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack, overload
 
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from pullquote._engine.event_loop import EventLoopCalls
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
+from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
 from pullquote._native import ClientCall, Document, DocumentList
-from pullquote._request.options import Options, Page, Pages
+from pullquote._request.options import Options, Page, Pages, Request
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
 from pullquote.client import (
@@ -80,6 +81,16 @@ class AsyncClient(BaseClient):
         call = HighlightsCall(query, texts, server_options, options)
         call.request = await read_files_off_loop(call.request)
         return call.result(await self._run(self._native.highlights(call.request)))
+
+    @checked
+    def stream(
+        self, query: str | Sequence[str], pages: AsyncPages, **options: Unpack[Options]
+    ) -> AsyncIterator[Highlights]:
+        """Answer pages one after another: see `Client.stream` and `AsyncHighlighter.stream`."""
+        return stream_awaited(self._answer, *checked_stream(query, pages, options))
+
+    async def _answer(self, request: Request) -> Highlights:
+        return Highlights(request, await self._run(self._native.highlights(request)))
 
     @overload
     async def embed(

@@ -6,7 +6,7 @@ import atexit
 import inspect
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from pullquote._engine.handle import NotCopied
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files as read_files_of
 from pullquote._engine.page_files import read_texts
+from pullquote._engine.stream import checked_stream, stream
 from pullquote._native import Document, DocumentList, ListedDocument, PutDocuments
 from pullquote._request.options import (
     Options,
@@ -350,6 +351,18 @@ class Client(BaseClient):
         call = HighlightsCall(query, texts, server_options, options)
         call.request = read_files_of(call.request)
         return call.result(self._native.highlights(call.request).wait())
+
+    @checked
+    def stream(self, query: str | Sequence[str], pages: Pages, **options: Unpack[Options]) -> Iterator[Highlights]:
+        """Answer pages one after another, in their order: see `Highlighter.stream`.
+
+        Each page is a request of its own, so that pages may come from a generator without an end, and several servers share
+        them. At most `max_in_flight` are in progress. Stored documents are named in `highlights`.
+        """
+        highlights = self._native.highlights
+        return stream(
+            lambda request, reply_to: highlights(request).start(reply_to), *checked_stream(query, pages, options)
+        )
 
     @overload
     def embed(

@@ -256,7 +256,7 @@ class Highlighter(EngineHandle):
 
         Raises the errors of `highlights`: of options at once, and of a page in its turn, which ends the stream.
         """
-        return stream(self._native, *checked_stream(query, pages, options))
+        return stream(self._native.start_highlights, *checked_stream(query, pages, options))
 
     @checked
     def highlights_arrow(

@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from pullquote._engine.event_loop import ReplyTo
 from pullquote._engine.page_files import read_files, read_files_off_loop
-from pullquote._native import Completion, CompletionQueue, Highlighter, PendingCall
+from pullquote._native import Completion, CompletionQueue, PendingCall
 from pullquote._request.options import Page, Pages, Request, check_request, is_file, to_list
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, PullquoteError
@@ -82,8 +83,10 @@ def checked_stream(query: str | Sequence[str], pages: Any, options: Mapping[str,
     return made, pages
 
 
-def stream(native: Highlighter, checked: _Checked, pages: Iterable[Any]) -> Iterator[Highlights]:
-    """`Highlighter.stream`."""
+def stream(
+    start: Callable[[Request, ReplyTo], PendingCall], checked: _Checked, pages: Iterable[Any]
+) -> Iterator[Highlights]:
+    """`stream` of a `Highlighter` or `Client`, whose calls `start` begins."""
     finished = threading.Event()
     queue = CompletionQueue(finished.set)
     unread = iter(pages)
@@ -108,7 +111,7 @@ def stream(native: Highlighter, checked: _Checked, pages: Iterable[Any]) -> Iter
             elif not is_last and len(waiting) < MAX_PAGES_AHEAD and chars < MAX_CHARS_AHEAD:
                 try:
                     request = read_files(checked.request(next(unread)))
-                    calls[number] = native.start_highlights(request, (queue, number))
+                    calls[number] = start(request, (queue, number))
                 except StopIteration:
                     is_last = True
                 except Exception as error:
@@ -132,7 +135,7 @@ def stream(native: Highlighter, checked: _Checked, pages: Iterable[Any]) -> Iter
 async def stream_awaited(
     answer: Callable[[Request], Coroutine[Any, Any, Highlights]], checked: _Checked, pages: AsyncPages
 ) -> AsyncIterator[Highlights]:
-    """`AsyncHighlighter.stream`."""
+    """`stream` of an `AsyncHighlighter` or `AsyncClient`, whose calls `answer` awaits."""
     import asyncio  # noqa: PLC0415 - an event loop runs here, so it is imported already
 
     unread = _asynchronous(pages)

@@ -1,39 +1,62 @@
-"""`stream`: pages one after another, each as a call of its own, read as they are needed."""
+"""`stream` of highlighters and clients: pages one after another, each as a call of its own, read as they are needed."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pullquote import AsyncHighlighter, Highlighter, Highlights, errors
+from pullquote import AsyncClient, AsyncHighlighter, Client, Highlighter, Highlights, errors
 from support.gated_encoder import GatedEncoder
+from support.gated_server import encoded_texts, gated_server, open_gate
 from support.messages import raises
+from support.server_process import ServerProcess, metric, until, wait_for, wait_for_running
 
 QUERY = "Who was it?"
 Stream = Callable[..., list[Highlights]]
 
 
-@pytest.fixture(params=["Highlighter", "AsyncHighlighter"])
-def run(request: pytest.FixtureRequest, highlighter: Highlighter) -> Stream:
+KINDS = ["Highlighter", "AsyncHighlighter", "Client", "AsyncClient"]
+
+
+@pytest.fixture(params=KINDS)
+def made(request: pytest.FixtureRequest, highlighter: Highlighter, server: ServerProcess) -> Iterator[Any]:
+    """An object of each class."""
+    if request.param == "AsyncClient":
+        client = AsyncClient(server.url)
+        yield client
+        asyncio.run(client.close())
+    elif request.param == "Client":
+        with Client(server.url) as made:
+            yield made
+    else:
+        yield highlighter if request.param == "Highlighter" else AsyncHighlighter.sharing(highlighter)
+
+
+@pytest.fixture
+def run(made: Any) -> Stream:
     """`list(stream(...))` of each class."""
-    if request.param == "Highlighter":
-        return lambda *asked, **options: list(highlighter.stream(*asked, **options))
-    shared = AsyncHighlighter.sharing(highlighter)
+    if isinstance(made, (Highlighter, Client)):
+        return lambda *asked, **options: list(made.stream(*asked, **options))
 
     async def collect(*asked: Any, **options: Any) -> list[Highlights]:
-        return [found async for found in shared.stream(*asked, **options)]
+        return [found async for found in made.stream(*asked, **options)]
 
     return lambda *asked, **options: asyncio.run(collect(*asked, **options))
 
 
 @pytest.mark.parametrize("options", [{}, {"max_tokens": 300, "count_tokens": len}, {"context": 1, "min_score": 0.1}])
 def test_stream_answers_each_page_as_a_call_of_its_own(
-    highlighter: Highlighter, run: Stream, pages: dict[str, str], options: dict[str, Any]
+    highlighter: Highlighter, made: Any, run: Stream, pages: dict[str, str], options: dict[str, Any]
 ) -> None:
     query: Any = ["Who was it?", "When?"] if not options else QUERY
+    if "count_tokens" in options and isinstance(made, (Client, AsyncClient)):
+        with raises(errors.InvalidArgumentError, "count_tokens"):
+            run(query, pages, **options)
+        return
     found = run(query, pages, **options)
     assert [one.ids for one in found] == [[name] for name in pages]
     for one, page in zip(found, pages.values(), strict=True):
@@ -97,6 +120,40 @@ def test_ended_stream_stops_its_pages() -> None:
         assert encoder.texts - before < 20
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_ended_stream_of_client_cancels_its_requests(tmp_path: Path, kind: type[Client | AsyncClient]) -> None:
+    with gated_server(tmp_path, "--max-batch-size", "1") as server:
+        client: Any = kind(server.url)
+
+        def pages() -> Iterator[str]:
+            yield "Bread is baked."
+            wait_for(lambda: "Bread is baked." in encoded_texts(tmp_path))
+            yield from ["blocker"] * 5
+            if kind is Client:
+                wait_for_running(server, 3)
+                raise Stopped
+
+        async def first() -> None:
+            async with aclosing(client.stream("bread", pages())) as stream:
+                assert (await anext(stream)).texts == ["Bread is baked."]
+                second = asyncio.ensure_future(anext(stream))
+                await asyncio.to_thread(wait_for_running, server, 3)
+                second.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await second
+            await until(lambda: metric(server, "pullquote_requests_running") == 0)
+            await client.close()
+
+        if kind is AsyncClient:
+            asyncio.run(first())
+        else:
+            with pytest.raises(Stopped):
+                list(client.stream("bread", pages()))
+            wait_for(lambda: metric(server, "pullquote_requests_running") == 0)
+            client.close()
+        open_gate(tmp_path)
+
+
 def test_stream_raises_errors_in_their_turn(run: Stream) -> None:
     def pages() -> Iterator[str]:
         yield "Bread is baked."
@@ -128,15 +185,16 @@ def test_stream_raises_errors_in_their_turn(run: Stream) -> None:
     ],
 )
 def test_stream_refuses_what_needs_all_pages(
-    highlighter: Highlighter, options: dict[str, Any], error: type[Exception], names: list[object]
+    made: Any, options: dict[str, Any], error: type[Exception], names: list[object]
 ) -> None:
-    for made in (highlighter, AsyncHighlighter.sharing(highlighter)):
-        with raises(error, *names):
-            made.stream("bread", ["Bread."], **options)
-    wrong: Any
-    for wrong in ("one page", b"bytes", 5, {"a set"}):
-        with raises(errors.InvalidTypeError, "pages", type(wrong).__name__):
-            highlighter.stream("bread", wrong)
+    with raises(error, *names):
+        made.stream("bread", ["Bread."], **options)
+
+
+@pytest.mark.parametrize("wrong", ["one page", b"bytes", 5, {"a set"}], ids=repr)
+def test_stream_refuses_what_is_no_list_of_pages(made: Any, wrong: Any) -> None:
+    with raises(errors.InvalidTypeError, "pages", type(wrong).__name__):
+        made.stream("bread", wrong)
 
 
 def test_streams_of_threads_share_a_highlighter(highlighter: Highlighter, pages: dict[str, str]) -> None:
