@@ -1,6 +1,6 @@
 """Reads the text of a file that is not text, in a process of its own because a damaged file may crash it.
 
-Run by `pullquote.documents` and by the server (`rust/server/src/uploads/parser.rs`); imports nothing of pullquote.
+Run by `pullquote.documents` and by the server (`rust/server/src/uploads/parser.rs`); imports only `_pdf_layout` of pullquote.
 
 Standard input: a line of JSON, ``{"format", "library", "password", "max_pages", "max_chars", "max_memory", "seconds"}``, then the
 file. Standard output: a line of JSON, then float32 boxes. The JSON is ``{"text", "pages"}``, or ``{"error", "detail"}`` with
@@ -16,25 +16,23 @@ import array
 import contextlib
 import html
 import importlib
+import importlib.util
 import io
 import itertools
 import json
 import posixpath
 import re
-import statistics
 import struct
 import sys
 import zipfile
 import zlib
-from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 # What pdfium returns for the hyphen of a word that continues on the next line.
 LINE_HYPHENS = {0x02, 0xFFFE}
-# A line that is this much farther from the one above than the page's lines usually are begins a paragraph.
-PARAGRAPH_DISTANCE = 1.3
 NO_BOX = (0.0, 0.0, 0.0, 0.0)
 
 # Memory that has to be free when reading begins.
@@ -53,8 +51,6 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 # Bytes of a picture in an RTF, and its digits: no text has a run of them that long.
 BINARY = re.compile(rb"\\bin(\d{1,10}) ?")
 PICTURE = re.compile(rb"(?:[0-9A-Fa-f]{2}[\r\n]*){512,}")
-
-Box = tuple[float, float, float, float]
 
 
 class UnreadableError(Exception):
@@ -320,50 +316,53 @@ def _simple_rtf(data: bytes) -> str:
     return re.sub(rb"[\x80-\xff]", lambda byte: rb"\'%02x" % ord(byte[0]), rtf).decode("ascii")
 
 
-@dataclass
-class Character:
-    """A character of a page, and its box: left, bottom, right, top in points."""
-
-    text: str
-    box: Box
-
-
 def _read_pdf(data: bytes, settings: dict[str, Any], boxes: array.array[float]) -> dict[str, Any]:
     """The text of all pages, a box for each character, and for each page its first character, width and height."""
     import pypdfium2
 
+    layout = _layout()
     document = _open(pypdfium2, data, settings["password"])
     if len(document) > settings["max_pages"]:
         raise UnreadableError("pages", str(len(document)))
-    texts: list[str] = []
-    pages: list[tuple[int, float, float]] = []
+    read: list[Any] = []
+    sizes: list[tuple[float, float]] = []
     length = 0
     for number in range(len(document)):
         try:
             page = document[number]
-            width, height = page.get_size()
+            sizes.append(page.get_size())
             text_page = page.get_textpage()
-            characters = _with_paragraphs(_characters(pypdfium2.raw, text_page.raw))
+            read.append(layout.Page(*_characters(pypdfium2.raw, text_page.raw)))
             text_page.close()
             page.close()
         except pypdfium2.PdfiumError as error:
             raise UnreadableError("damaged", f"page {number + 1}: {error}") from error
-        if texts:
-            separator = _separator(texts[-1], characters)
-            texts.append(separator)
-            length += len(separator)
-            boxes.extend(NO_BOX * len(separator))
-        pages.append((length, width, height))
-        texts.append("".join(character.text for character in characters))
-        length += len(characters)
+        length += len(read[-1].text)
         if length > settings["max_chars"]:
             raise UnreadableError("chars", str(length))
-        for character in characters:
-            boxes.extend(character.box)
+    texts: list[str] = []
+    pages: list[tuple[int, float, float]] = []
+    length = 0
+    for page, size, lines in zip(read, sizes, layout.lay_out(read), strict=True):
+        pages.append((length, *size))
+        for start, end, separator in lines:
+            texts += (page.text[start:end], separator)
+            boxes.extend(page.boxes[4 * start : 4 * end])
+            boxes.extend(NO_BOX * len(separator))
+            length += end - start + len(separator)
     text = "".join(texts)
     if not text.strip():
         raise UnreadableError("no_text", str(len(document)))
     return {"text": text, "pages": pages}
+
+
+def _layout() -> Any:
+    """`_pdf_layout`. Its folder is not on the path, because modules there have the names of others, such as haystack."""
+    spec = importlib.util.spec_from_file_location("_pdf_layout", Path(__file__).with_name("_pdf_layout.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a file
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _render(data: bytes, settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -413,10 +412,11 @@ def _open(pypdfium2: Any, data: bytes, password: str | None) -> Any:
     return document
 
 
-def _characters(raw: Any, page: Any) -> list[Character]:
-    """The characters of a page in pdfium's order, each one code point; lines end with a line feed."""
+def _characters(raw: Any, page: Any) -> tuple[str, array.array[float]]:
+    """The characters of a page in pdfium's order, each one code point, and a box for each; lines end with a line feed."""
     rectangle = raw.FS_RECTF()
-    made: list[Character] = []
+    made: list[str] = []
+    boxes = array.array("f")
     high = 0
     for index in range(raw.FPDFText_CountChars(page)):
         code = raw.FPDFText_GetUnicode(page, index)
@@ -428,14 +428,14 @@ def _characters(raw: Any, page: Any) -> list[Character]:
         if high and 0xDC00 <= code < 0xE000:
             code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)
         high = 0
-        box = NO_BOX
-        if raw.FPDFText_GetLooseCharBox(page, index, rectangle):
-            box = (rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
-        made.append(Character(_text(code), box))
+        made.append(_text(code))
+        is_placed = raw.FPDFText_GetLooseCharBox(page, index, rectangle)
+        boxes.extend((rectangle.left, rectangle.bottom, rectangle.right, rectangle.top) if is_placed else NO_BOX)
         if code in LINE_HYPHENS:
-            # pdfium drops the end of the line here, which the core needs to join the word.
-            made.append(Character("\n", NO_BOX))
-    return made
+            # pdfium drops the end of the line here.
+            made.append("\n")
+            boxes.extend(NO_BOX)
+    return "".join(made), boxes
 
 
 def _text(code: int) -> str:
@@ -444,44 +444,6 @@ def _text(code: int) -> str:
     if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
         return "\ufffd"
     return " " if code < 0x20 and code != 0x0A else chr(code)
-
-
-def _with_paragraphs(characters: list[Character]) -> list[Character]:
-    """The characters, with an empty line where a line is farther from the one above than usual.
-
-    pdfium ends lines but not paragraphs; without them a heading would run into the text after it.
-    """
-    lines: list[list[Character]] = [[]]
-    for character in characters:
-        lines[-1].append(character)
-        if character.text == "\n":
-            lines.append([])
-    middles = [_middle(line) for line in lines]
-    distances = [_distance(above, below) for above, below in itertools.pairwise(middles)]
-    usual = statistics.median([distance for distance in distances if distance > 0] or [0.0])
-    made: list[Character] = []
-    for line, distance in zip(lines, [*distances, 0.0], strict=True):
-        made.extend(line)
-        if line and line[-1].text == "\n" and (distance > PARAGRAPH_DISTANCE * usual or distance < -usual):
-            made.append(Character("\n", NO_BOX))
-    return made
-
-
-def _middle(line: list[Character]) -> float | None:
-    """The height of a line's middle above the page's lower edge; `None` if it has no visible character."""
-    boxes = [character.box for character in line if character.box != NO_BOX and not character.text.isspace()]
-    return statistics.median((bottom + top) / 2 for _, bottom, _, top in boxes) if boxes else None
-
-
-def _distance(above: float | None, below: float | None) -> float:
-    return 0.0 if above is None or below is None else above - below
-
-
-def _separator(before: str, after: list[Character]) -> str:
-    """Between two pages: a line's end if a sentence continues there, else a paragraph's."""
-    last = before.rstrip()[-1:]
-    first = next((character.text for character in after if not character.text.isspace()), "")
-    return "\n" if (last.isalpha() or last in {",", "-"}) and first.islower() else "\n\n"
 
 
 if __name__ == "__main__":

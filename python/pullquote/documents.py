@@ -74,8 +74,8 @@ Limits.__init__ = checked(Limits.__init__)  # type: ignore[method-assign]  # its
 class Document:
     """A document as text: a page for `highlights`, whose highlights have its page numbers and rectangles.
 
-    - `text`, `format`: the text, and what it is. A PDF is text in pdfium's order. DOCX, EPUB and RTF are HTML, which keeps
-      tables, and of DOCX and EPUB headings and lists. Texts are themselves.
+    - `text`, `format`: the text, and what it is. A PDF is text, column by column, without running heads. DOCX, EPUB and RTF are
+      HTML, which keeps tables, and of DOCX and EPUB headings and lists. Texts are themselves.
     - `page_starts`: int64 ``[pages]``, the first character of each page of a PDF; empty for other documents.
     - `page_sizes`: float32 ``[pages, 2]``, width and height in points.
     - `boxes`: float32 ``[characters, 4]``, left, bottom, right and top of each character of a PDF; zeros where it has none.

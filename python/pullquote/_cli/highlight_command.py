@@ -230,8 +230,7 @@ def _show(answer: _FileAnswer, options: argparse.Namespace, style: Style) -> Non
         if options.mark is not None:
             text = style.wrapped(_marked(highlight, options.mark))
         else:
-            # The lines of a PDF are those of its paper.
-            text = style.passage(highlight, joins_lines=number is not None, lists_words=options.explain)
+            text = style.passage(highlight, lists_words=options.explain)
         print(text, end="\n\n" if not highlight.twins else "\n")
         if highlight.twins:
             print(style.dim(f"    {_left_out(highlight, answer.names)}"), end="\n\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -36,20 +35,16 @@ class Style:
         """Faint text."""
         return self._escape("2", text)
 
-    def passage(self, highlight: Highlight, *, joins_lines: bool = False, lists_words: bool = False) -> str:
+    def passage(self, highlight: Highlight, *, lists_words: bool = False) -> str:
         """Wrap and indent a passage, with its matches in colour, and the header of its table and its context faint.
 
-        Without colours, the latter have a bar, and `lists_words` adds the matches in a line. `joins_lines` makes one line of the
-        lines of a paragraph before they are wrapped.
+        Without colours, the latter have a bar, and `lists_words` adds the matches in a line.
         """
 
-        def shown(text: str) -> str:
-            return re.sub(r"(?<!\n)\n(?!\n)", " ", text) if joins_lines else text
-
         def around(text: str) -> str:
-            return self._lines(shown(text), self.dim, INDENT if self.colours else AROUND)
+            return self._lines(text, self.dim, INDENT if self.colours else AROUND)
 
-        parts = [around(highlight.header), around(highlight.before), self._marked(highlight, shown)]
+        parts = [around(highlight.header), around(highlight.before), self._marked(highlight)]
         parts.append(around(highlight.after))
         if lists_words and not self.colours and highlight.matches:
             words = dict.fromkeys(
@@ -62,13 +57,13 @@ class Style:
         """Wrap and indent a text."""
         return self._lines(text, str)
 
-    def _marked(self, highlight: Highlight, shown: Callable[[str], str]) -> str:
+    def _marked(self, highlight: Highlight) -> str:
         text = highlight.text
         if self.colours:
             for match in reversed(highlight.matches):
                 start, end = match.start - highlight.start, match.end - highlight.start
                 text = f"{text[:start]}{OPEN}{text[start:end]}{CLOSE}{text[end:]}"
-        return self._lines(shown(text), lambda line: line.replace(OPEN, "\x1b[1;33m").replace(CLOSE, "\x1b[0m"))
+        return self._lines(text, lambda line: line.replace(OPEN, "\x1b[1;33m").replace(CLOSE, "\x1b[0m"))
 
     def _lines(self, text: str, show: Callable[[str], str], indent: str = INDENT) -> str:
         lines = []

@@ -123,12 +123,135 @@ def test_paragraphs_and_headings_are_apart() -> None:
     ]
 
 
-def test_characters_beyond_the_basic_plane_are_one_character() -> None:
-    """A PDF by hand, whose font maps a byte to U+1F319."""
-    codes = (
-        b"begincmap 1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <41> <D83CDF19> endbfchar endcmap"
-    )
-    shown = b"BT /F 12 Tf 72 700 Td (A is the moon.) Tj ET"
+def printed(made: FPDF, lines: list[str], left: float = 20, top: float = 40) -> None:
+    """Lines of text at the same edge, 5 mm apart."""
+    for number, line in enumerate(lines):
+        made.text(left, top + 5 * number, line)
+
+
+def test_running_heads_and_page_numbers_of_pdf_are_left_out() -> None:
+    bodies = [
+        ["Bread is baked. The company sold the mill in 1999 because the cost", "of repairs had grown far beyond what"],
+        ["Owners of the Example Company were able to pay.", "The buyer was a bank."],
+        ["It is now a museum.", "Cats sleep a lot."],
+    ]
+
+    def write(made: FPDF) -> None:
+        for number, body in enumerate(bodies, 7):
+            made.add_page()
+            made.text(20, 15, "Chapter 2: Money")
+            printed(made, body)
+            made.text(20, 285, "Annual report of the Example Company")
+            made.text(190, 285, str(number))
+
+    report = documents.read(pdf(write))
+    assert not names_all(report.text, "Chapter 2")
+    assert not names_all(report.text, "Annual report")
+    assert len(report.page_starts) == 3
+    assert [report.text[start:].split(maxsplit=1)[0] for start in report.page_starts] == ["Bread", "Owners", "It"]
+
+    # A title in large letters, and what only one page has, stay.
+    def slides(made: FPDF) -> None:
+        for number in range(4):
+            made.add_page()
+            made.set_font("Helvetica", size=24)
+            made.text(20, 20, "Results")
+            made.set_font("Helvetica", size=12)
+            printed(made, [f"Number {number} is here.", "It is so."])
+
+    assert documents.read(pdf(slides)).text.count("Results") == 4
+
+
+def test_sentence_goes_on_over_running_lines_and_before_capitals(highlighter: pullquote.Highlighter) -> None:
+    sentence = [
+        "The company sold the old mill to a bank in 1999 because the cost of all its",
+        "Repairs in Bern had grown far beyond what the owners of the house of the",
+        "Miller family were able to pay, and nobody else in the whole of that valley",
+    ]
+
+    def write(made: FPDF) -> None:
+        for number, body in enumerate([sentence, ["Wanted it. Bread is baked.", "Cats sleep."], ["Salt is mined."]], 1):
+            made.add_page()
+            made.text(20, 15, "Chapter 2: Money")
+            printed(made, body)
+            made.text(100, 285, f"Page {number} of 3")
+
+    report = documents.read(pdf(write))
+    (best,) = highlighter.highlights("Why was the mill sold?", [report], top_k=1, highlight_length=1)[0]
+    assert best.text == f"{' '.join(sentence)} Wanted it."
+    assert {rectangle.page for rectangle in best.rectangles} == {1, 2}
+    assert len(best.rectangles) == 4
+
+
+LEFT = [
+    "The left column starts with a long sentence",
+    "about the river and the many boats that sail",
+    "upon it every day. It then turns to bridges,",
+]
+RIGHT = [
+    "In the right column the text is about trains",
+    "and how they cross the hills at night. They",
+    "carry coal, wood and salt to the harbour.",
+]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "is_prose"),
+    [(LEFT, RIGHT, True), (["Moon", "Sun", "Mars"], RIGHT, False), (LEFT, ["1.20", "33.10", "4.00"], False)],
+)
+def test_columns_of_prose_are_read_one_after_the_other(left: list[str], right: list[str], is_prose: bool) -> None:
+    def write(made: FPDF) -> None:
+        made.add_page()
+        for number, (first, second) in enumerate(zip(left, right, strict=True)):
+            made.text(15, 40 + 5 * number, first)
+            made.text(115, 40 + 5 * number, second)
+
+    text = documents.read(pdf(write)).text
+    if is_prose:
+        assert text.split() == " ".join(left + right).split()
+    else:
+        assert [line.split() for line in text.splitlines() if line] == [
+            f"{a} {b}".split() for a, b in zip(left, right, strict=True)
+        ]
+
+
+def test_lines_that_were_not_wrapped_stay_lines() -> None:
+    def write(made: FPDF) -> None:
+        made.add_page()
+        printed(
+            made,
+            [
+                "Contents",
+                "Methods of the study ............................ 3",
+                "Results of the study ............................ 9",
+            ],
+        )
+        printed(made, ["Maria Schmidt", "12 Main Street", "Springfield"], top=80)
+        printed(
+            made,
+            [
+                "* Bring the book back to the library by Monday at noon",
+                "* Bring the film back to the library by Friday",
+            ],
+            top=120,
+        )
+
+    text = documents.read(pdf(write)).text
+    assert [line for line in text.splitlines() if line] == [
+        "Contents",
+        "Methods of the study ............................ 3",
+        "Results of the study ............................ 9",
+        "Maria Schmidt",
+        "12 Main Street",
+        "Springfield",
+        "* Bring the book back to the library by Monday at noon",
+        "* Bring the film back to the library by Friday",
+    ]
+
+
+def by_hand(codes: bytes, shown: bytes) -> bytes:
+    """A PDF whose font maps bytes to characters."""
+    codes = b"begincmap 1 begincodespacerange <00> <ff> endcodespacerange " + codes + b" endcmap"
     parts = [
         b"<</Type/Catalog/Pages 2 0 R>>",
         b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
@@ -138,7 +261,22 @@ def test_characters_beyond_the_basic_plane_are_one_character() -> None:
         b"<</Length %d>>stream\n%s\nendstream" % (len(shown), shown),
     ]
     objects = b"".join(b"%d 0 obj%s\nendobj\n" % (number, part) for number, part in enumerate(parts, 1))
-    report = documents.read(b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n")
+    return b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n"
+
+
+def test_word_without_spaces_over_two_lines_of_pdf_is_whole() -> None:
+    # Capital letters are hiragana.
+    codes = b"1 beginbfrange <41> <5A> <3042> endbfrange"
+    lines = b"".join(b"(%s) Tj T* " % line for line in (b"ABCABCABC", b"BCABCABCA", b"ABC"))
+    report = documents.read(by_hand(codes, b"BT /F 12 Tf 14 TL 72 700 Td " + lines + b"ET"))
+    assert len(report.text) == 21
+    assert "\n" not in report.text
+
+
+def test_characters_beyond_the_basic_plane_are_one_character() -> None:
+    report = documents.read(
+        by_hand(b"1 beginbfchar <41> <D83CDF19> endbfchar", b"BT /F 12 Tf 72 700 Td (A is the moon.) Tj ET")
+    )
     assert report.text.startswith("🌙 is ")
     assert len(report.boxes) == len(report.text)
     assert report.boxes[2, 0] > report.boxes[0, 2] > 72
