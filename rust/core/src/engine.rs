@@ -14,6 +14,7 @@ mod answers;
 mod cache;
 mod comparison;
 mod context;
+mod documents;
 mod passages;
 mod prepared;
 mod rows;

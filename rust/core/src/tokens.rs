@@ -69,7 +69,7 @@ pub struct Tokens {
 }
 
 /// Which prompt precedes a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The query's own prompt, as of asymmetric models.
     Query,

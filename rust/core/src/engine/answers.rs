@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::highlights::{Budget, MinScore};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::score;
-use crate::ranking::query_match::WordMatch;
+use crate::ranking::query_match::QueryMatch;
 use crate::ranking::terms::{Term, terms};
 use crate::runtime::call::Call;
 use crate::text::formats::Format;
@@ -174,22 +174,22 @@ impl Answers {
         let source = prepared.document.source_span(units.span(run));
         let source = prepared.source.as_ref().unwrap_or(&prepared.text).chars(source);
         self.sources.extend([column(source.start), column(source.end)]);
+        if question.explain {
+            self.explain(&ranking.scored.prediction.matched, prepared, run);
+        }
         self.scores.push(score(passage.logit));
         let (cosine, bm25) = ranking.scored.best_scores(passage.seed);
         self.cosines.push(cosine);
         self.bm25_scores.push(bm25);
         self.pages.push(column(ranking.page()));
         self.queries.push(column(*query));
-        if question.explain {
-            self.explain(&ranking.scored.prediction.matched.words, prepared, run);
-        }
     }
 
     /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts.
-    fn explain(&mut self, words: &WordMatch, prepared: &PreparedPage, run: &Range<usize>) {
+    fn explain(&mut self, matched: &QueryMatch, prepared: &PreparedPage, run: &Range<usize>) {
         let span = prepared.parsed.units.span(run);
         let index_of: FxHashMap<Term, usize> =
-            words.terms.iter().enumerate().rev().map(|(index, term)| (term.term, index)).collect();
+            matched.terms.iter().enumerate().rev().map(|(index, term)| (term.term, index)).collect();
         // By the query's word: its index in `query_words`.
         let mut written: FxHashMap<usize, usize> = FxHashMap::default();
         let query_words = &mut self.matches.query_words;
@@ -204,7 +204,7 @@ impl Answers {
             let chars = prepared.text.chars(crate::text::page::ByteSpan { start, end: span.start + word.span.end });
             self.matches.spans.extend([column(chars.start), column(chars.end)]);
             let written = *written.entry(*index).or_insert_with(|| {
-                query_words.push(words.terms[*index].text.clone());
+                query_words.push(matched.terms[*index].text.clone());
                 query_words.len() - 1
             });
             self.matches.words.push(column(written));

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use lru::LruCache;
 
-use super::Question;
-use crate::ranking::parsed_page::ParsedPage;
+use crate::error::Result;
+use crate::ranking::parsed_page::{ParsedPage, Parsing};
 use crate::runtime::sync::lock;
 use crate::text::formats::Document;
 
@@ -80,19 +80,17 @@ impl CacheKey {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The key of a document cut as the question says, with or without its tokens.
-    pub(super) fn of_page(document: &Document, question: &Question, has_tokens: bool) -> Self {
+    pub(super) fn of_page(document: &Document, parsing: Parsing) -> Self {
         let mut hasher = blake3::Hasher::new();
-        let windows = [question.windows.highlight_length(), question.windows.step_size()];
+        let Parsing { unit, windows, encodes_units, uses_terms, keeps_tokens } = parsing;
         for number in [
-            question.unit as usize,
-            usize::from(question.encodes_units()),
-            usize::from(question.lexical_weight.uses_terms()),
-            usize::from(has_tokens),
-        ]
-        .into_iter()
-        .chain(windows)
-        {
+            unit as usize,
+            usize::from(encodes_units),
+            usize::from(uses_terms),
+            usize::from(keeps_tokens),
+            windows.highlight_length(),
+            windows.step_size(),
+        ] {
             hasher.update(&(number as u64).to_le_bytes());
         }
         // The same text is cut differently if its source lays it out differently.
@@ -199,7 +197,28 @@ impl Cache {
         page
     }
 
-    pub(super) fn vector(&self, key: &CacheKey) -> Option<Arc<[f32]>> {
+    /// The vectors of rows. `encode` makes those that are not cached: concatenated, for these indexes of `keys`.
+    pub(super) async fn vectors(
+        &self,
+        keys: &[CacheKey],
+        dimension: usize,
+        encode: impl AsyncFnOnce(&[usize]) -> Result<Vec<f32>>,
+    ) -> Result<Vec<Arc<[f32]>>> {
+        let mut vectors: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| self.vector(key)).collect();
+        let missing: Vec<usize> = (0..keys.len()).filter(|row| vectors[*row].is_none()).collect();
+        if missing.is_empty() {
+            return Ok(vectors.into_iter().flatten().collect());
+        }
+        let encoded = encode(&missing).await?;
+        for (row, values) in missing.into_iter().zip(encoded.chunks_exact(dimension)) {
+            let values: Arc<[f32]> = values.into();
+            self.insert(keys[row], Entry::Vector(Arc::clone(&values)));
+            vectors[row] = Some(values);
+        }
+        Ok(vectors.into_iter().flatten().collect())
+    }
+
+    fn vector(&self, key: &CacheKey) -> Option<Arc<[f32]>> {
         match self.lock().by_key.get(key) {
             Some(Entry::Vector(values)) => Some(Arc::clone(values)),
             _ => None,
@@ -216,11 +235,6 @@ impl Cache {
     ) {
         let vectors = known.map(|page| page.vectors.clone()).unwrap_or_default().merge(new);
         self.insert(key, Entry::Page(Arc::new(CachedPage { parsed: Arc::clone(parsed), vectors })));
-    }
-
-    /// Caches the vector of a row, if it is admitted.
-    pub(super) fn insert_vector(&self, key: CacheKey, values: Arc<[f32]>) {
-        self.insert(key, Entry::Vector(values));
     }
 
     /// Evicts the least recently used entries to make room.
@@ -300,7 +314,7 @@ mod tests {
         let bytes = size_of::<CacheKey>() + 400;
         let cache = Cache::new(ENTRY_FRACTION * bytes);
         for (row, values) in [1, 2, 3, 4].map(of_row) {
-            cache.insert_vector(row, values);
+            cache.insert(row, Entry::Vector(values));
         }
         assert_eq!(cache.state(), CacheState { queries: 4, bytes: 4 * bytes, ..CacheState::default() });
         assert!(cache.vector(&of_row(1).0).is_some());

@@ -11,13 +11,14 @@ use rustc_hash::FxHashMap;
 
 use super::cache::RowVectors;
 use super::context::CallContext;
-use super::prepared::DuplicatePages;
+use super::documents::ReadPages;
 use super::token_count;
 use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::prediction::Prediction;
+use crate::ranking::query_match::Query;
 use crate::ranking::scored_windows::ScoredWindows;
 use crate::ranking::selection::Selection;
 use crate::runtime::profiling::Stage;
@@ -26,7 +27,7 @@ use crate::runtime::text_pool;
 use crate::scheduler::Pending;
 use crate::scheduler::batches::{BatchQueries, RowSource, Wanted};
 use crate::text::page::ByteSpan;
-use crate::tokens::TokenPage;
+use crate::tokens::{Check, TokenPage, Tokens};
 
 /// Bytes of windows that are tokenized together, and then submitted.
 const TOKENIZE_BYTES: usize = 512 * 1024;
@@ -45,8 +46,8 @@ pub(super) const JOBS_IN_FLIGHT: usize = 2;
 /// The cosines of a call's rows with its queries, as far as rows are scored.
 pub(super) struct Comparison<'page> {
     pages: &'page [PreparedPage<'page>],
-    duplicates: &'page DuplicatePages,
-    queries: &'page [Vec<f32>],
+    read: &'page ReadPages<'page>,
+    queries: &'page [Query<'page>],
     /// For each page. Duplicates share the first one's entry.
     scored: Vec<ScoredRows>,
     /// The queries, if devices compute the cosines.
@@ -87,11 +88,14 @@ struct PageRows {
     rows: Vec<(usize, usize)>,
 }
 
+/// The pages and the rows of a job.
+type NewJob = (Vec<PageRows>, Vec<RowSource>);
+
 impl<'page> Comparison<'page> {
     pub(super) fn new(
         pages: &'page [PreparedPage<'page>],
-        duplicates: &'page DuplicatePages,
-        queries: &'page [Vec<f32>],
+        read: &'page ReadPages<'page>,
+        queries: &'page [Query<'page>],
         spec: &EncoderSpec,
     ) -> Self {
         let unscored = |page: &PreparedPage| ScoredRows {
@@ -101,19 +105,28 @@ impl<'page> Comparison<'page> {
             new_vectors: None,
         };
         let device_computes = spec.capabilities.cosines && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
-        let device_queries = device_computes.then(|| Arc::new(BatchQueries::new(queries)));
-        Self { pages, duplicates, queries, scored: pages.iter().map(unscored).collect(), device_queries }
+        let device_queries = device_computes
+            .then(|| Arc::new(BatchQueries::new(queries.iter().map(|query| &*query.vector), spec.dimension)));
+        Self { pages, read, queries, scored: pages.iter().map(unscored).collect(), device_queries }
     }
 
-    /// For each page, the number of rows scored against a query.
-    pub(super) fn rows_scored(&self) -> Vec<usize> {
-        let count = |first: &usize| self.scored[*first].is_scored.iter().filter(|is_scored| **is_scored).count();
-        self.duplicates.first.iter().map(count).collect()
-    }
-
-    /// The number of them longer than the model's limit, over all pages.
-    pub(super) fn truncated(&self) -> usize {
-        self.duplicates.first.iter().map(|first| self.scored[*first].truncated).sum()
+    /// Caches what was encoded, and counts the rows that were scored. Returns their number for each page.
+    pub(super) fn finish(self, context: &mut CallContext<'_, '_>) -> Vec<usize> {
+        let Self { pages, read, scored, .. } = self;
+        let count = |first: &usize| scored[*first].is_scored.iter().filter(|is_scored| **is_scored).count();
+        let rows_scored: Vec<usize> = read.first.iter().map(count).collect();
+        context.work.windows_scored = rows_scored.iter().sum();
+        context.work.truncated = read.first.iter().map(|first| scored[*first].truncated).sum();
+        let firsts = scored.into_iter().enumerate().filter(|(page, _)| read.first[*page] == *page);
+        for (page, scored) in firsts {
+            let cached = &read.cached[page];
+            // Of pages that were not encoded, only the parsed page is kept.
+            let parsed_only = || (context.parsing.keeps_tokens && cached.is_none()).then(RowVectors::default);
+            if let (Some(key), Some(new)) = (read.keys[page], scored.new_vectors.or_else(parsed_only)) {
+                context.engine.cache.insert_page(key, cached.as_deref(), &pages[page].parsed, new);
+            }
+        }
+        rows_scored
     }
 
     /// For each page, the selected rows without a score, sorted. They count as scored from now on.
@@ -121,7 +134,7 @@ impl<'page> Comparison<'page> {
         let mut unscored = vec![Vec::new(); self.pages.len()];
         for (query, (searched, selections)) in predictions.iter().zip(selections).enumerate() {
             for (prediction, selection) in searched.iter().zip(selections) {
-                let page = self.duplicates.first[prediction.page()];
+                let page = self.read.first[prediction.page()];
                 let (rows, scored) = (self.pages[page].parsed.rows, &mut self.scored[page]);
                 if scored.cosines.last().is_none_or(|last| last.query < query) {
                     scored.cosines.push(QueryCosines { query, rows: vec![f32::NAN; rows] });
@@ -146,14 +159,14 @@ impl<'page> Comparison<'page> {
         prediction: &'query Prediction<'query>,
         selection: Selection,
     ) -> ScoredWindows<'query> {
-        let cosines = &self.scored[self.duplicates.first[prediction.page()]].cosines;
+        let cosines = &self.scored[self.read.first[prediction.page()]].cosines;
         let position = cosines.partition_point(|of| of.query < query);
         ScoredWindows::new(prediction, selection, &cosines[position].rows)
     }
 
     /// Scores the rows of a page whose vectors are cached, and returns the others.
     fn score_cached(&mut self, page: usize, rows: Vec<usize>) -> Vec<usize> {
-        let Some(cached) = &self.duplicates.cached[page] else { return rows };
+        let Some(cached) = &self.read.cached[page] else { return rows };
         let (mut hits, mut misses) = (Vec::new(), Vec::new());
         for row in rows {
             match cached.vectors.position(row) {
@@ -168,7 +181,7 @@ impl<'page> Comparison<'page> {
 
     /// Collects this call's vectors of a page for the cache, if the cache would admit them.
     fn plan_caching(&mut self, context: &CallContext<'_, '_>, page: usize, rows: usize) {
-        let (cached, new) = (&self.duplicates.cached[page], &mut self.scored[page].new_vectors);
+        let (cached, new) = (&self.read.cached[page], &mut self.scored[page].new_vectors);
         let known =
             cached.as_ref().map_or(0, |cached| cached.vectors.bytes()) + new.as_ref().map_or(0, RowVectors::bytes);
         let bytes = self.pages[page].parsed.bytes() + known + RowVectors::bytes_of(rows, context.engine.spec.dimension);
@@ -178,6 +191,41 @@ impl<'page> Comparison<'page> {
         } else if rows > 0 {
             new.get_or_insert_default();
         }
+    }
+
+    /// Tokenizes rows and distributes them over jobs of at most [`JOB_ROWS`]. Equal rows of a job are encoded once.
+    fn build_jobs(&mut self, context: &mut CallContext<'_, '_>, chunks: &[RowChunk]) -> Result<Vec<NewJob>> {
+        let began = Instant::now();
+        let bytes = chunks.iter().map(|chunk| chunk.bytes(self.pages)).sum();
+        let engine = context.engine;
+        let tokenized = engine.pool.run(context.call, bytes, |check| {
+            text_pool::map(chunks, |chunk| chunk.tokenize(self.pages, &engine.tokens, check))
+        });
+        context.record(Stage::Tokenize, began);
+        let mut jobs: Vec<NewJob> = Vec::new();
+        let mut job_row_of: FxHashMap<Vec<i32>, usize> = FxHashMap::default();
+        for (chunk, tokens) in chunks.iter().zip(&tokenized?) {
+            self.scored[chunk.page].add_truncated(chunk, &tokens.truncated);
+            let mut is_new = true;
+            for (window, row) in chunk.rows.iter().enumerate() {
+                if jobs.last().is_none_or(|(_, rows)| rows.len() == JOB_ROWS) {
+                    jobs.push((Vec::new(), Vec::new()));
+                    job_row_of.clear();
+                    is_new = true;
+                }
+                let Some((pages, rows)) = jobs.last_mut() else { continue };
+                let job_row = *job_row_of.entry(tokens.row(window)).or_insert_with(|| {
+                    rows.push(RowSource { page: Arc::clone(tokens), window });
+                    rows.len() - 1
+                });
+                match pages.last_mut() {
+                    Some(page) if !is_new => page.rows.push((*row, job_row)),
+                    _ => pages.push(PageRows { page: chunk.page, rows: vec![(*row, job_row)] }),
+                }
+                is_new = false;
+            }
+        }
+        Ok(jobs)
     }
 
     /// The queries for a job that may return cosines: none of its vectors is to be cached.
@@ -200,7 +248,7 @@ impl<'page> Comparison<'page> {
     fn score(&mut self, page: usize, rows: &[(usize, usize)], vectors: &[f32]) {
         let runs = || rows.chunk_by(|one, next| (one.0 + 1, one.1 + 1) == *next);
         for QueryCosines { query, rows: scored } in &mut self.scored[page].cosines {
-            let query = &self.queries[*query];
+            let query = &*self.queries[*query].vector;
             for run in runs() {
                 let (row, position) = run[0];
                 let values = &vectors[position * query.len()..(position + run.len()) * query.len()];
@@ -243,16 +291,9 @@ async fn encode_chunks(
     while !waiting.is_empty() {
         let (chunks, later) = waiting.split_at(chunks_within_byte_budget(waiting, comparison.pages));
         waiting = later;
-        let tokens = tokenize(context, chunks, comparison.pages)?;
+        let jobs_of_chunks = comparison.build_jobs(context, chunks)?;
         yield_now().await;
-        for (chunk, tokens) in chunks.iter().zip(&tokens) {
-            let scored = &mut comparison.scored[chunk.page];
-            scored.truncated += tokens.truncated.len();
-            if let Some(new) = &mut scored.new_vectors {
-                new.truncated.extend(tokens.truncated.iter().map(|row| chunk.rows[*row]));
-            }
-        }
-        for (pages, rows) in build_jobs(chunks, &tokens) {
+        for (pages, rows) in jobs_of_chunks {
             while jobs.len() >= JOBS_IN_FLIGHT {
                 finish_oldest(context, &mut jobs, comparison).await?;
             }
@@ -270,31 +311,6 @@ async fn encode_chunks(
         finish_oldest(context, &mut jobs, comparison).await?;
     }
     Ok(())
-}
-
-fn tokenize(
-    context: &mut CallContext<'_, '_>,
-    chunks: &[RowChunk],
-    pages: &[PreparedPage],
-) -> Result<Vec<Arc<TokenPage>>> {
-    let began = Instant::now();
-    let bytes = chunks.iter().map(|chunk| chunk.bytes(pages)).sum();
-    let tokens = &context.engine.tokens;
-    let tokenized = context.engine.pool.run(context.call, bytes, |check| {
-        text_pool::map(chunks, |chunk| {
-            let page = &pages[chunk.page];
-            let spans: Vec<ByteSpan> = chunk.rows.iter().map(|row| page.parsed.row(*row)).collect();
-            // A window's ids depend on its own text only, so tokenizing skips the text around all of them.
-            let start = spans.iter().map(|span| span.start).min().unwrap_or(0);
-            let end = spans.iter().map(|span| span.end).max().unwrap_or(0);
-            let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
-            let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
-            let text = &page.text.text()[start..end];
-            Ok(Arc::new(tokens.page(text, &spans, check)?))
-        })
-    });
-    context.record(Stage::Tokenize, began);
-    tokenized
 }
 
 /// Waits for the oldest job, and scores its rows unless the devices did.
@@ -326,21 +342,28 @@ async fn finish_oldest(
     Ok(())
 }
 
-pub(super) fn cache_vectors(context: &CallContext<'_, '_>, comparison: Comparison) {
-    let Comparison { pages, duplicates, scored, .. } = comparison;
-    let uses_static_vectors = context.uses_static_vectors();
-    let firsts = scored.into_iter().enumerate().filter(|(page, _)| duplicates.first[*page] == *page);
-    for (page, scored) in firsts {
-        let cached = &duplicates.cached[page];
-        // Of pages that were not encoded, only the parsed page is kept.
-        let parsed_only = || (uses_static_vectors && cached.is_none()).then(RowVectors::default);
-        if let (Some(key), Some(new)) = (duplicates.keys[page], scored.new_vectors.or_else(parsed_only)) {
-            context.engine.cache.insert_page(key, cached.as_deref(), &pages[page].parsed, new);
+impl ScoredRows {
+    /// Counts rows of a chunk that are longer than the model's limit.
+    fn add_truncated(&mut self, chunk: &RowChunk, truncated: &[usize]) {
+        self.truncated += truncated.len();
+        if let Some(new) = &mut self.new_vectors {
+            new.truncated.extend(truncated.iter().map(|row| chunk.rows[*row]));
         }
     }
 }
 
 impl RowChunk {
+    fn tokenize(&self, pages: &[PreparedPage], tokens: &Tokens, check: &Check) -> Result<Arc<TokenPage>> {
+        let page = &pages[self.page];
+        let spans: Vec<ByteSpan> = self.rows.iter().map(|row| page.parsed.row(*row)).collect();
+        // A window's ids depend on its own text only, so tokenizing skips the text around all of them.
+        let start = spans.iter().map(|span| span.start).min().unwrap_or(0);
+        let end = spans.iter().map(|span| span.end).max().unwrap_or(0);
+        let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
+        let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
+        Ok(Arc::new(tokens.page(&page.text.text()[start..end], &spans, check)?))
+    }
+
     fn bytes(&self, pages: &[PreparedPage]) -> usize {
         self.rows.iter().map(|row| pages[self.page].parsed.row(*row).len()).sum()
     }
@@ -355,31 +378,4 @@ fn chunks_within_byte_budget(chunks: &[RowChunk], pages: &[PreparedPage]) -> usi
         fits
     });
     within.count()
-}
-
-/// Distributes rows over jobs of at most [`JOB_ROWS`]. Equal rows of a job are encoded once.
-fn build_jobs(chunks: &[RowChunk], tokens: &[Arc<TokenPage>]) -> Vec<(Vec<PageRows>, Vec<RowSource>)> {
-    let mut jobs: Vec<(Vec<PageRows>, Vec<RowSource>)> = Vec::new();
-    let mut job_row_of: FxHashMap<Vec<i32>, usize> = FxHashMap::default();
-    for (chunk, tokens) in chunks.iter().zip(tokens) {
-        let mut is_new = true;
-        for (window, row) in chunk.rows.iter().enumerate() {
-            if jobs.last().is_none_or(|(_, rows)| rows.len() == JOB_ROWS) {
-                jobs.push((Vec::new(), Vec::new()));
-                job_row_of.clear();
-                is_new = true;
-            }
-            let Some((pages, rows)) = jobs.last_mut() else { continue };
-            let job_row = *job_row_of.entry(tokens.row(window)).or_insert_with(|| {
-                rows.push(RowSource { page: Arc::clone(tokens), window });
-                rows.len() - 1
-            });
-            match pages.last_mut() {
-                Some(page) if !is_new => page.rows.push((*row, job_row)),
-                _ => pages.push(PageRows { page: chunk.page, rows: vec![(*row, job_row)] }),
-            }
-            is_new = false;
-        }
-    }
-    jobs
 }

@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use super::{Effort, Engine, Question, Request, Work};
 use crate::error::Result;
+use crate::ranking::candidates::CandidateLimits;
+use crate::ranking::parsed_page::Parsing;
 use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
 use crate::scheduler::Scheduler;
@@ -15,8 +17,10 @@ pub(super) struct CallContext<'call, 'text> {
     pub(super) request: &'call Request<&'text str>,
     pub(super) question: &'call Question,
     pub(super) call: &'call Call<'call>,
+    pub(super) limits: CandidateLimits,
     /// The number of pages to encode, the best by static vectors; `None` for all.
     pub(super) shortlist: Option<usize>,
+    pub(super) parsing: Parsing,
     pub(super) work: Work,
 }
 
@@ -28,17 +32,21 @@ impl<'call, 'text> CallContext<'call, 'text> {
         question: &'call Question,
         call: &'call Call<'call>,
     ) -> Self {
-        let shortlist = engine.shortlist(request, question);
-        Self { engine, scheduler, request, question, call, shortlist, work: Work::default() }
+        let limits = question.candidate_limits();
+        let shortlist = engine.shortlist(request, question, &limits);
+        let parsing = Parsing {
+            unit: question.unit,
+            windows: question.windows,
+            encodes_units: question.encodes_units(),
+            uses_terms: question.lexical_weight.uses_terms(),
+            keeps_tokens: question.effort == Effort::Instant || shortlist.is_some(),
+        };
+        let work = Work::default();
+        Self { engine, scheduler, request, question, call, limits, shortlist, parsing, work }
     }
 }
 
 impl CallContext<'_, '_> {
-    /// Whether cosines are predicted from static vectors, so that pages need their tokens.
-    pub(super) fn uses_static_vectors(&self) -> bool {
-        self.question.effort == Effort::Instant || self.shortlist.is_some()
-    }
-
     /// The same call with a count of its own, for work that the engine does once for all calls.
     pub(super) fn uncounted(&self) -> Self {
         Self { scheduler: Arc::clone(&self.scheduler), work: Work::default(), ..*self }

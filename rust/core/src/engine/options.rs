@@ -74,6 +74,7 @@ impl Question {
         CandidateLimits {
             effort: self.effort,
             passages: self.bounds.max_passages(),
+            shared_passages: self.bounds.shared_passages(),
             chars: budget.chars,
             tokens: budget.tokens,
             min_logit: self.bounds.min_logit(),

@@ -1,5 +1,6 @@
 //! Texts of a call that are not pages: queries, titles, and the pairs that measure a model's cosines.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,16 +9,54 @@ use rustc_hash::FxHashMap;
 
 use super::cache::CacheKey;
 use super::context::CallContext;
-use super::{Pairing, token_count};
+use super::{Effort, Pairing, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::{CosineScale, PAIRS};
+use crate::ranking::query_match::Query;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
-use crate::ranking::titles::Titles;
+use crate::ranking::titles::title_relevance;
 use crate::runtime::profiling::Stage;
 use crate::scheduler::batches::RowSource;
-use crate::tokens::Role;
+use crate::tokens::{Role, TokenPage};
+
+/// Encodes the queries, and the titles of pages that compete. With [`Effort::Instant`], static vectors stand for those
+/// of titles.
+pub(super) async fn encode_queries<'call>(
+    context: &mut CallContext<'call, '_>,
+    pages: &[PreparedPage<'_>],
+    static_vectors: Option<&StaticVectors>,
+) -> Result<Vec<Query<'call>>> {
+    let request = context.request;
+    let titled = pages.iter().enumerate().filter_map(|(page, prepared)| Some((page, prepared.title?)));
+    let mut titled: Vec<(usize, &str)> = titled.collect();
+    if titled.len() < 2 || request.pairing == Pairing::Each {
+        titled.clear();
+    }
+    let static_vectors = static_vectors.filter(|_| context.question.effort == Effort::Instant);
+    let encoded = if static_vectors.is_some() { &[][..] } else { &titled };
+    let texts = request.queries.iter().map(|query| (Role::Query, *query));
+    let texts: Vec<(Role, &str)> = texts.chain(encoded.iter().map(|(_, title)| (Role::Passage, *title))).collect();
+    let mut vectors = encode(context, &texts).await?;
+    let of_titles = vectors.split_off(request.queries.len()).concat();
+    let mut relevance = vec![HashMap::new(); request.queries.len()];
+    if !titled.is_empty() {
+        let cosines: Vec<Vec<f32>> = match static_vectors {
+            Some(static_vectors) => static_cosines(context, &titled, &vectors, static_vectors)?,
+            None => vectors.iter().map(|query| cosines(query, &of_titles)).collect(),
+        };
+        relevance = title_relevance(&titled, cosines, &request.queries, context.question.lexical_weight);
+    }
+    let queries = vectors.into_iter().zip(relevance).enumerate();
+    let query = |(query, (vector, titles))| Query {
+        text: request.queries[query],
+        vector,
+        pages: request.pages_of(query),
+        titles,
+    };
+    Ok(queries.map(query).collect())
+}
 
 /// The scale of the model's cosines: from its configuration, or measured in its first call. Not part of any call's
 /// work.
@@ -25,68 +64,52 @@ pub(super) async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<Cosine
     if let Some(scale) = context.engine.cosine_scale.get() {
         return Ok(*scale);
     }
-    let (mut context, (questions, answers)) = (context.uncounted(), PAIRS.into_iter().unzip::<_, _, Vec<_>, Vec<_>>());
-    let questions = encode(&mut context, &questions, Role::Query).await?;
-    let answers = encode(&mut context, &answers, Role::Passage).await?;
+    let questions = PAIRS.iter().map(|(question, _)| (Role::Query, *question));
+    let texts: Vec<(Role, &str)> = questions.chain(PAIRS.iter().map(|(_, answer)| (Role::Passage, *answer))).collect();
+    let mut questions = encode(&mut context.uncounted(), &texts).await?;
+    let answers = questions.split_off(PAIRS.len());
     Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }
 
-/// Encodes a few short texts. Equal texts are encoded once, and cached ones not at all.
-pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[&str], role: Role) -> Result<Vec<Vec<f32>>> {
+/// Encodes a few short texts together. Equal texts are encoded once, and cached ones not at all.
+async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &str)]) -> Result<Vec<Vec<f32>>> {
     let began = Instant::now();
-    let (mut distinct, mut index_of) = (Vec::new(), FxHashMap::default());
-    let indexes = texts.iter().copied().map(|text| {
-        *index_of.entry(text).or_insert_with(|| {
-            distinct.push(text);
-            distinct.len() - 1
-        })
-    });
-    let indexes: Vec<usize> = indexes.collect();
-    let cache = &context.engine.cache;
-    let page = Arc::new(context.engine.tokens.texts(&distinct, role, &|| Ok(()))?);
-    let keys: Vec<CacheKey> = (0..page.len()).map(|row| CacheKey::of_row(&page.row(row))).collect();
-    let mut vectors: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| cache.vector(key)).collect();
-    let missing: Vec<usize> = (0..page.len()).filter(|row| vectors[*row].is_none()).collect();
-    let rows: Vec<RowSource> = missing.iter().map(|row| RowSource { page: Arc::clone(&page), window: *row }).collect();
-    context.work.tokens += token_count(&rows);
-    context.call.check_tokens(context.work.tokens)?;
-    context.record(Stage::Tokenize, began);
-    if !rows.is_empty() {
-        let began = Instant::now();
-        let values = context.scheduler.submit(rows, context.call)?.await?;
-        context.record(Stage::Wait, began);
-        for (row, values) in missing.into_iter().zip(values.chunks_exact(context.engine.spec.dimension)) {
-            let values: Arc<[f32]> = values.into();
-            cache.insert_vector(keys[row], Arc::clone(&values));
-            vectors[row] = Some(values);
+    let engine = context.engine;
+    let (mut rows, mut index_of) = (Vec::new(), FxHashMap::default());
+    let mut indexes = Vec::with_capacity(texts.len());
+    for (role, text) in texts {
+        let index = *index_of.entry((*role, *text)).or_insert(rows.len());
+        if index == rows.len() {
+            rows.push(engine.tokens.text(text, *role)?);
         }
+        indexes.push(index);
     }
-    let vector = |index: usize| vectors[index].as_deref().map(<[f32]>::to_vec).unwrap_or_default();
-    Ok(indexes.into_iter().map(vector).collect())
+    let keys: Vec<CacheKey> = rows.iter().map(|(ids, _)| CacheKey::of_row(ids)).collect();
+    let page = Arc::new(TokenPage::of_rows(rows));
+    context.record(Stage::Tokenize, began);
+    let encode = async |missing: &[usize]| {
+        let row = |row: &usize| RowSource { page: Arc::clone(&page), window: *row };
+        let rows: Vec<RowSource> = missing.iter().map(row).collect();
+        context.work.tokens += token_count(&rows);
+        context.call.check_tokens(context.work.tokens)?;
+        let began = Instant::now();
+        let vectors = context.scheduler.submit(rows, context.call)?.await?;
+        context.record(Stage::Wait, began);
+        Ok(vectors)
+    };
+    let vectors = engine.cache.vectors(&keys, engine.spec.dimension, encode).await?;
+    Ok(indexes.into_iter().map(|index| vectors[index].to_vec()).collect())
 }
 
-/// The relevance of the pages' titles for each query; empty if fewer than two pages with titles compete.
-pub(super) async fn titles(
-    context: &mut CallContext<'_, '_>,
-    pages: &[PreparedPage<'_>],
+/// The cosines of each query with titles, by static vectors.
+fn static_cosines(
+    context: &CallContext<'_, '_>,
+    titled: &[(usize, &str)],
     queries: &[Vec<f32>],
-    static_vectors: Option<&StaticVectors>,
-) -> Result<Titles> {
-    let titled = pages.iter().enumerate().filter_map(|(page, prepared)| Some((page, prepared.title?)));
-    let titled: Vec<(usize, &str)> = titled.collect();
-    if titled.len() < 2 || context.request.pairing == Pairing::Each {
-        return Ok(Titles::default());
-    }
-    let texts: Vec<&str> = titled.iter().map(|(_, title)| *title).collect();
-    let cosines = if let Some(vectors) = static_vectors {
-        let spans: Vec<Range<usize>> = (0..texts.len()).map(|title| title..title + 1).collect();
-        let ids = texts.iter().map(|title| context.engine.tokens.ids(title)).collect::<Result<Vec<_>>>()?;
-        let tokens = UnitTokens::new(&ids);
-        let check = context.call.checker();
-        queries.iter().map(|query| vectors.means(query, &tokens, &spans, &check)).collect::<Result<_>>()?
-    } else {
-        let vectors = encode(context, &texts, Role::Passage).await?.concat();
-        queries.iter().map(|query| cosines(query, &vectors)).collect()
-    };
-    Ok(Titles::new(&titled, cosines, &context.request.queries, context.question.lexical_weight))
+    static_vectors: &StaticVectors,
+) -> Result<Vec<Vec<f32>>> {
+    let each: Vec<Range<usize>> = (0..titled.len()).map(|title| title..title + 1).collect();
+    let ids = titled.iter().map(|(_, title)| context.engine.tokens.ids(title)).collect::<Result<Vec<_>>>()?;
+    let (tokens, check) = (UnitTokens::new(&ids), context.call.checker());
+    queries.iter().map(|query| static_vectors.means(query, &tokens, &each, &check)).collect()
 }

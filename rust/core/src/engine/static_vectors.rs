@@ -15,6 +15,7 @@ use crate::encoder::EncoderSpec;
 use crate::encoder::model::Model;
 use crate::encoder::model::weight_files::weight_files;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ranking::candidates::CandidateLimits;
 use crate::ranking::shortlist::shortlist_length;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::tokens::TokenPage;
@@ -89,14 +90,18 @@ impl StaticVectorsFile {
 impl Engine {
     /// The number of pages to search, which are the best by static vectors. `None` unless pages share a limit and such
     /// vectors cost less than they save.
-    pub(super) fn shortlist(&self, request: &Request<&str>, question: &Question) -> Option<usize> {
+    pub(super) fn shortlist(
+        &self,
+        request: &Request<&str>,
+        question: &Question,
+        limits: &CandidateLimits,
+    ) -> Option<usize> {
         let applies = question.effort == Effort::Auto
             && question.lexical_weight.uses_terms()
             && request.queries.len() == 1
             && self.static_vectors_file.is_some()
             && self.spec.vocabulary <= MAX_VOCABULARY;
-        let passages = question.bounds.shared_passages().filter(|_| applies)?;
-        shortlist_length(request.pages.len(), passages)
+        shortlist_length(request.pages.len(), limits.shared_passages.filter(|_| applies)?)
     }
 
     /// The vectors of the model's tokens. The first call reads them, or encodes the whole vocabulary, which is not part

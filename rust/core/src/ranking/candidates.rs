@@ -22,7 +22,7 @@ use super::Effort;
 use super::parsed_page::PreparedPage;
 use super::prediction::Prediction;
 use super::probability::logit;
-use super::query_match::WordMatch;
+use super::query_match::QueryMatch;
 use super::ranked_seeds::{PageRanking, QueryRanking};
 use super::relevance::{COSINE, Scale};
 use super::scored_windows::ScoredWindows;
@@ -34,6 +34,8 @@ pub(crate) struct CandidateLimits {
     pub(crate) effort: Effort,
     /// Passages of a page; `None` if only a budget limits them.
     pub(crate) passages: Option<usize>,
+    /// About the most passages of all pages together; `None` if they share no limit.
+    pub(crate) shared_passages: Option<usize>,
     pub(crate) chars: usize,
     pub(crate) tokens: usize,
     /// The least logit of a passage; negative infinity without a least score.
@@ -129,7 +131,7 @@ pub(crate) fn select_contenders(
             let WindowSelection::Only(selected) = &selection.windows else { return selection };
             let least = Thresholds { order: order_to_beat(orders.clone(), limits), logit: least_logit };
             let added = contenders(page, selected, least, limits);
-            Selection { windows: WindowSelection::union(selected, &added), ..selection }
+            Selection { windows: union(selected, &added), ..selection }
         };
         ranking.pages.iter().zip(&provisional[query]).map(select).collect()
     })
@@ -147,8 +149,16 @@ fn select_more(
 }
 
 /// Whether hardly any word of the query is in any unit of a page.
-fn matches_poorly(words: &WordMatch) -> bool {
-    words.best_coverage() < POOR_COVERAGE || !words.has_query_terms()
+fn matches_poorly(matched: &QueryMatch) -> bool {
+    matched.best_coverage() < POOR_COVERAGE || !matched.has_query_terms()
+}
+
+/// Both lists' windows, sorted.
+fn union(windows: &[usize], more: &[usize]) -> WindowSelection {
+    let mut windows = [windows, more].concat();
+    windows.sort_unstable();
+    windows.dedup();
+    WindowSelection::Only(windows)
 }
 
 /// The middle indexes of equal parts.
@@ -160,7 +170,7 @@ fn middles(all: usize, parts: usize) -> impl Iterator<Item = usize> {
 /// if they are few, or if words do not count.
 fn likely(page: &Prediction, deviation: f64, limits: &CandidateLimits, is_preview: bool) -> Selection {
     let all = page.cosines.len();
-    let sampled = if matches_poorly(&page.matched.words) { POOR_SAMPLE_WINDOWS } else { SAMPLE_WINDOWS };
+    let sampled = if matches_poorly(&page.matched) { POOR_SAMPLE_WINDOWS } else { SAMPLE_WINDOWS };
     if all <= MIN_LIKELY + sampled || page.matched.lexical_weight == 0.0 {
         return Selection { windows: WindowSelection::All, sample: None, is_preview: false };
     }
@@ -170,14 +180,14 @@ fn likely(page: &Prediction, deviation: f64, limits: &CandidateLimits, is_previe
     if is_preview {
         let best = windows_of_best(page, seeds.as_deref(), PREVIEW_LIKELY);
         let others: Vec<usize> = middles(sampled, PREVIEW_SAMPLE_WINDOWS).map(|index| others[index]).collect();
-        let windows = WindowSelection::union(&best, &others);
+        let windows = union(&best, &others);
         return Selection { windows, sample: Some(CosineSample { best, others }), is_preview };
     }
     let count = likely_count(page, limits);
     let windows = if limits.effort == Effort::Full || count.saturating_add(sampled) >= all {
         WindowSelection::All
     } else {
-        WindowSelection::union(&[best.as_slice(), &others].concat(), &windows_of_best(page, seeds.as_deref(), count))
+        union(&[best.as_slice(), &others].concat(), &windows_of_best(page, seeds.as_deref(), count))
     };
     Selection { windows, sample: Some(CosineSample { best, others }), is_preview }
 }
@@ -186,7 +196,7 @@ fn likely(page: &Prediction, deviation: f64, limits: &CandidateLimits, is_previe
 /// `None` if nothing predicts.
 fn seeds_by_prediction(page: &Prediction, deviation: f64) -> Option<Vec<usize>> {
     let Prediction { matched, cosines, .. } = page;
-    if !matched.words.has_query_terms() {
+    if !matched.has_query_terms() {
         return None;
     }
     #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
@@ -204,7 +214,7 @@ fn windows_of_best(page: &Prediction, seeds: Option<&[usize]>, count: usize) -> 
     let mut is_selected = vec![false; all];
     let mut remaining = count;
     for seed in seeds {
-        let around = page.matched.words.windows_around(*seed);
+        let around = page.matched.windows_around(*seed);
         let new = around.clone().filter(|window| !is_selected[*window]).count();
         if new > remaining {
             break;
@@ -235,7 +245,7 @@ fn likely_count(page: &Prediction, limits: &CandidateLimits) -> usize {
     let count = if let Some(passages) = limits.passages {
         passages.saturating_mul(LIKELY_PER_PASSAGE)
     } else {
-        let PreparedPage { text, parsed, .. } = page.matched.words.page;
+        let PreparedPage { text, parsed, .. } = page.matched.page;
         let chars = (limits.tokens as f64 * f64::from(parsed.characters_per_token)).min(limits.chars as f64);
         let unit_chars = text.char_count() as f64 / parsed.units.spans.len().max(1) as f64;
         (LIKELY_PER_BUDGET * chars / unit_chars.max(1.0)) as usize
@@ -269,28 +279,27 @@ fn least_logit(ranking: &QueryRanking, limits: &CandidateLimits) -> f32 {
 
 /// The windows beyond `selected` that would pass both thresholds with a high cosine.
 fn contenders(page: &PageRanking, selected: &[usize], least: Thresholds, limits: &CandidateLimits) -> Vec<usize> {
-    let PageRanking { scored, scale, .. } = page;
+    let scored = &page.scored;
     let matched = &scored.prediction.matched;
     let mut is_selected = vec![false; scored.prediction.cosines.len()];
     for window in selected {
         is_selected[*window] = true;
     }
-    let deviations = if matches_poorly(&matched.words) { POOR_DEVIATIONS } else { DEVIATIONS };
+    let deviations = if matches_poorly(matched) { POOR_DEVIATIONS } else { DEVIATIONS };
     let competes = limits.min_logit == f32::NEG_INFINITY;
     let most = if competes { COMPETING_DEVIATIONS } else { LEAST_SCORE_DEVIATIONS };
     let cosines = scored.above_prediction(deviations);
     let cosines_for_logit = scored.above_prediction(deviations.min(most));
-    let z = scale.all(&cosines);
+    let z = scored.scale.all(&cosines);
     let order_bound = |seed: usize, window: usize| {
-        let logit = matched.words.logit(seed, cosines[window]);
+        let logit = matched.logit(seed, cosines[window]);
         matched.order(seed, matched.relevance_of(seed, z[window]), logit, cosines[window])
     };
     let mut added = Vec::new();
     for seed in matched.seeds() {
-        for window in matched.words.windows_around(seed) {
+        for window in matched.windows_around(seed) {
             let order = order_bound(seed, window);
-            let is_possible =
-                order > least.order && matched.words.logit(seed, cosines_for_logit[window]) >= least.logit;
+            let is_possible = order > least.order && matched.logit(seed, cosines_for_logit[window]) >= least.logit;
             if is_possible && !std::mem::replace(&mut is_selected[window], true) {
                 added.push((order, window));
             }
@@ -322,7 +331,7 @@ fn most_contenders(windows: usize, effort: Effort) -> usize {
 fn highest_logit(page: &PageRanking) -> f32 {
     let matched = &page.scored.prediction.matched;
     let cosines = page.scored.above_prediction(PREVIEW_DEVIATIONS);
-    let around = |seed| matched.words.windows_around(seed).map(move |window| (seed, window));
-    let logits = matched.seeds().flat_map(around).map(|(seed, window)| matched.words.logit(seed, cosines[window]));
+    let around = |seed| matched.windows_around(seed).map(move |window| (seed, window));
+    let logits = matched.seeds().flat_map(around).map(|(seed, window)| matched.logit(seed, cosines[window]));
     logits.chain(page.best_logit()).fold(f32::NEG_INFINITY, f32::max)
 }

@@ -4,11 +4,28 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::relevance::best_around;
 use super::static_vectors::UnitTokens;
-use super::terms::{Language, PageTerms};
+use super::terms::{Language, PageTerms, guess_language};
+use crate::error::Result;
+use crate::runtime::call::Check;
 use crate::text::formats::Document;
 use crate::text::page::{ByteSpan, PageText};
-use crate::text::pieces::Units;
+use crate::text::pieces::{self, Unit, Units, Windows};
+use crate::tokens::Tokens;
+
+/// How a call parses pages: with the document, all that a parsed page depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parsing {
+    pub(crate) unit: Unit,
+    pub(crate) windows: Windows,
+    /// Whether units are encoded in addition to windows.
+    pub(crate) encodes_units: bool,
+    /// Whether words are indexed.
+    pub(crate) uses_terms: bool,
+    /// Whether tokens are kept, so that static vectors can predict cosines.
+    pub(crate) keeps_tokens: bool,
+}
 
 /// A page of a call, ready to be scored.
 #[derive(Clone, Debug)]
@@ -34,13 +51,37 @@ pub(crate) struct ParsedPage {
     pub(crate) language: Language,
     /// See [`crate::tokens::Tokens::characters_per_token`]; 0 with a lexical weight of 0.
     pub(crate) characters_per_token: f32,
-    /// Only with [`super::Effort::Instant`].
+    /// See [`Parsing::keeps_tokens`].
     pub(crate) tokens: Option<UnitTokens>,
     /// Rows that can be encoded: windows, and units if they are encoded too.
     pub(crate) rows: usize,
 }
 
 impl ParsedPage {
+    /// Cuts a page into units and windows, and indexes its words and tokens.
+    ///
+    /// # Errors
+    /// Those of `check`; [`crate::error::ErrorKind::InvalidArgument`] for windows that repeat the text too often.
+    pub(crate) fn new(document: &Document, parsing: Parsing, tokenizer: &Tokens, check: &Check) -> Result<Self> {
+        check()?;
+        let text = document.text();
+        let units = units(document, parsing.unit, tokenizer, check)?;
+        parsing.windows.check_total(units.spans.len())?;
+        let windows: Vec<Range<usize>> = parsing.windows.ranges(units.spans.len()).collect();
+        let language = guess_language(text);
+        let (mut terms, mut characters_per_token) = (None, 0.0);
+        if parsing.uses_terms {
+            terms = Some(PageTerms::new_checked(text, &units.spans, language, check)?);
+            let stride = parsing.windows.highlight_length().div_ceil(parsing.windows.step_size());
+            let window = |window: usize| units.span(&windows[window]).of(text);
+            characters_per_token = tokenizer.characters_per_token(windows.len(), stride, window)?;
+        }
+        let rows = windows.len() + if parsing.encodes_units { units.spans.len() } else { 0 };
+        let of_units = || Ok(UnitTokens::new(&tokenizer.of_units(text, &units.spans, check)?));
+        let tokens = parsing.keeps_tokens.then(of_units).transpose()?;
+        Ok(Self { units, windows, terms, language, characters_per_token, tokens, rows })
+    }
+
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
         let Units { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings } =
@@ -56,11 +97,26 @@ impl ParsedPage {
             + self.tokens.as_ref().map_or(0, UnitTokens::bytes)
     }
 
+    /// For each unit the best value of the windows around it; `none` for a unit in no window.
+    pub(crate) fn best_around(&self, values: &[f32], none: f32) -> Vec<f32> {
+        best_around(self.units.spans.len(), &self.windows, values, none)
+    }
+
     /// The span of a row: windows first, then units.
     pub(crate) fn row(&self, row: usize) -> ByteSpan {
         match self.windows.get(row) {
             Some(window) => self.units.span(window),
             None => self.units.spans[row - self.windows.len()],
         }
+    }
+}
+
+/// Cuts a document into units.
+pub(crate) fn units(document: &Document, unit: Unit, tokenizer: &Tokens, check: &Check) -> Result<Units> {
+    let text = document.text();
+    match unit {
+        Unit::Sentence => Units::sentences(text, document.blocks(), document.links(), check),
+        Unit::Word => Ok(Units::independent(pieces::words_checked(text, check)?)),
+        Unit::Token => Ok(Units::independent(tokenizer.units(text, check)?)),
     }
 }

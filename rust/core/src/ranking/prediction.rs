@@ -4,8 +4,12 @@
 //! pages; other models' cosines are brought to its scale ([`CosineScale`]). A page's own level is corrected from a
 //! sample of its windows. `bench/notes/encoding_less.md` has the trial.
 
+use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::CosineScale;
-use super::query_match::PageMatch;
+use super::query_match::{Matching, Query, QueryMatch};
+use crate::error::Result;
+use crate::runtime::call::{Call, Check};
+use crate::runtime::text_pool::{self, TextPool};
 
 /// The cosine of a window without the query's words, on `MiniLM`'s scale.
 const WITHOUT_WORDS: f32 = 0.18;
@@ -23,23 +27,10 @@ const OF_BM25_WITH_MEAN: f32 = 0.047;
 const MAX_PREDICTED: f32 = 0.9;
 /// The standard deviation of cosines around their prediction.
 const DEVIATION: f64 = 0.10;
-/// The sample counts against this number of windows that are as predicted.
-const PRIOR_OFFSET: f64 = 0.5;
-/// [`DEVIATION`] counts as much as this number of windows.
-const PRIOR_DEVIATION: f64 = 4.0;
-
-/// How a page's cosines differ from their prediction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Correction {
-    /// Added to every prediction.
-    pub(crate) offset: f64,
-    /// The standard deviation of a cosine around its corrected prediction.
-    pub(crate) deviation: f64,
-}
 
 /// The predicted cosines of a page's windows.
 pub(crate) struct Prediction<'page> {
-    pub(crate) matched: PageMatch<'page>,
+    pub(crate) matched: QueryMatch<'page>,
     /// For each window.
     pub(crate) cosines: Vec<f32>,
     /// For each window, the mean of static vectors' cosines; empty without such vectors.
@@ -48,30 +39,68 @@ pub(crate) struct Prediction<'page> {
     pub(crate) deviation: f64,
 }
 
+/// Matches each query with its pages, and predicts their cosines: from words, and from static vectors if there are any.
+///
+/// # Errors
+/// Those of [`Call::check`].
+pub(crate) fn predict<'page>(
+    queries: &[Query],
+    pages: &'page [PreparedPage<'page>],
+    matching: &Matching,
+    pool: &TextPool,
+    call: &Call,
+) -> Result<Vec<Vec<Prediction<'page>>>> {
+    let pairs = queries.iter().flat_map(|query| query.pages.clone().map(move |page| (query, page)));
+    let pairs: Vec<(&Query, usize)> = pairs.collect();
+    let bytes = pairs.iter().map(|(_, page)| pages[*page].text.text().len()).sum();
+    let predictions = pool.run(call, bytes, |check| {
+        text_pool::map(&pairs, |(query, page)| Prediction::new(query, *page, &pages[*page], matching, check))
+    })?;
+    let mut predictions = predictions.into_iter();
+    Ok(queries.iter().map(|query| predictions.by_ref().take(query.pages.len()).collect()).collect())
+}
+
 impl<'page> Prediction<'page> {
-    /// From words, and from the means of static vectors' cosines if there are any.
-    pub(crate) fn new(matched: PageMatch<'page>, static_means: Vec<f32>) -> Self {
-        let words = &matched.words;
-        let windows = words.page.parsed.windows.len();
-        let cosines = predict(&matched.bm25, &static_means, windows, words.calibration.model);
+    fn new(
+        query: &Query,
+        index: usize,
+        page: &'page PreparedPage<'page>,
+        matching: &Matching,
+        check: &Check,
+    ) -> Result<Self> {
+        let matched = QueryMatch::new(query, index, page, matching, check)?;
+        let ParsedPage { tokens, windows, .. } = &*page.parsed;
+        let means = matching.static_vectors.zip(tokens.as_ref());
+        let means = means.map(|(vectors, tokens)| vectors.means(&query.vector, tokens, windows, check)).transpose()?;
+        Ok(Self::of_match(matched, means.unwrap_or_default()))
+    }
+
+    fn of_match(matched: QueryMatch<'page>, static_means: Vec<f32>) -> Self {
+        let windows = matched.page.parsed.windows.len();
+        let cosines = predicted_cosines(&matched.bm25_z, &static_means, windows, matched.calibration.model);
         Self { matched, cosines, static_means, deviation: 0.0 }
+    }
+
+    /// Of a page on the shortlist: only words predict, as in a call without the other pages.
+    pub(crate) fn of_listed(matched: QueryMatch<'page>) -> Self {
+        let deviation = deviation(matched.calibration.model);
+        Self { deviation, ..Self::of_match(matched, Vec::new()) }
     }
 
     /// The page's index in the call.
     pub(crate) fn page(&self) -> usize {
-        self.matched.words.index
+        self.matched.index
     }
+}
 
-    /// Of a page on the shortlist: only words predict, as in a call without the other pages.
-    pub(crate) fn of_listed(matched: PageMatch<'page>) -> Self {
-        let deviation = Correction::of(&[], matched.words.calibration.model).deviation;
-        Self { deviation, ..Self::new(matched, Vec::new()) }
-    }
+/// The standard deviation of a model's cosines around their prediction.
+pub(crate) fn deviation(model: CosineScale) -> f64 {
+    DEVIATION * f64::from(model.slope())
 }
 
 /// The predicted cosine of each of `windows` windows, from z-scores of their BM25, which are empty where words do not
 /// count, and from the means of static vectors' cosines, which are empty without such vectors.
-fn predict(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
+fn predicted_cosines(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> Vec<f32> {
     let predict = |window: usize| {
         let z = bm25.get(window).copied().unwrap_or(0.0).min(MAX_BM25);
         model.of_minilm(match means.get(window) {
@@ -85,35 +114,12 @@ fn predict(bm25: &[f32], means: &[f32], windows: usize, model: CosineScale) -> V
     (0..windows).map(predict).collect()
 }
 
-impl Correction {
-    /// From the cosines of sampled windows and their predictions.
-    pub(crate) fn of(sample: &[(f32, f32)], model: CosineScale) -> Self {
-        let residuals = || sample.iter().map(|(cosine, predicted)| f64::from(*cosine) - f64::from(*predicted));
-        #[expect(clippy::cast_precision_loss, reason = "a few windows")]
-        let count = sample.len() as f64;
-        let sum: f64 = residuals().sum();
-        let mean = sum / count.max(1.0);
-        let squares: f64 = residuals().map(|residual| (residual - mean).powi(2)).sum();
-        let prior = PRIOR_DEVIATION * (DEVIATION * f64::from(model.slope())).powi(2);
-        Self { offset: sum / (count + PRIOR_OFFSET), deviation: ((prior + squares) / (PRIOR_DEVIATION + count)).sqrt() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn predictions_rise_with_words_and_then_no_more() {
-        assert_eq!(predict(&[0.0, 2.0, 9.0], &[], 3, CosineScale::MINILM), [0.18, 0.32, 0.6]);
-    }
-
-    #[test]
-    fn a_sample_corrects_level_and_deviation() {
-        let none = Correction::of(&[], CosineScale::MINILM);
-        assert_eq!(none, Correction { offset: 0.0, deviation: 0.1 });
-        let higher: Vec<(f32, f32)> = (0..100).map(|_| (0.5, 0.2)).collect();
-        let Correction { offset, deviation } = Correction::of(&higher, CosineScale::MINILM);
-        assert!((offset - 0.3).abs() < 0.01 && deviation < 0.03, "{offset} {deviation}");
+        assert_eq!(predicted_cosines(&[0.0, 2.0, 9.0], &[], 3, CosineScale::MINILM), [0.18, 0.32, 0.6]);
     }
 }

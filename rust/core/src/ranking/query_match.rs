@@ -1,13 +1,14 @@
 //! Query match: what the words of a query say on a page, before any vector.
 //!
-//! A [`WordMatch`] has the raw scores. A [`PageMatch`] adds their scale and weight. Both are of one page alone: the
-//! other pages of a call change neither its passages nor their scores.
+//! A [`QueryMatch`] is of one page alone: the other pages of a call change neither its passages nor their scores.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::{Calibration, CosineScale, Evidence};
-use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, best_around, heading_credit, join, scale_units};
+use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, heading_credit, join, scale_units};
+use super::static_vectors::StaticVectors;
 use super::terms::{
     QueryPostings, QueryTerm, Term, asks_for_number, contains, correct_spelling, has_number, numbers, query_terms,
     terms as terms_of,
@@ -23,6 +24,17 @@ const TITLE_CREDIT: f32 = 0.25;
 /// How much the words of a table's header count as covered in its rows.
 const HEADER_CREDIT: f32 = 0.5;
 
+/// A query of a call, before it is matched with pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Query<'call> {
+    pub(crate) text: &'call str,
+    pub(crate) vector: Vec<f32>,
+    /// The pages that it searches.
+    pub(crate) pages: Range<usize>,
+    /// By page, what its title adds to the relevance of its passages (see [`super::titles`]); pages without are missing.
+    pub(crate) titles: HashMap<usize, f32>,
+}
+
 /// How a call matches queries with pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matching<'call> {
@@ -31,18 +43,25 @@ pub(crate) struct Matching<'call> {
     /// Whether seeds are units, from which passages grow. Otherwise seeds are windows.
     pub(crate) expands: bool,
     pub(crate) cosine_scale: CosineScale,
+    /// They predict cosines better than words alone; see [`super::Effort::Instant`].
+    pub(crate) static_vectors: Option<&'call StaticVectors>,
 }
 
 /// What the words of a query say on one page.
-pub(crate) struct WordMatch<'page> {
+pub(crate) struct QueryMatch<'page> {
     pub(crate) page: &'page PreparedPage<'page>,
     /// The page's index in the call.
     pub(crate) index: usize,
     /// Added where pages compete: see [`super::titles`].
     pub(crate) title_relevance: f32,
     pub(crate) terms: Vec<QueryTerm>,
-    /// For each window; empty with a lexical weight of 0.
+    /// For each window its BM25, and the z-score of that; empty with a lexical weight of 0.
     pub(crate) bm25: Vec<f32>,
+    pub(crate) bm25_z: Vec<f32>,
+    /// The lexical score of each seed, as a z-score; empty with a lexical weight of 0.
+    lexical: Vec<f32>,
+    /// The weight of words on this page: less than the call's if no unit has a good part of the query.
+    pub(crate) lexical_weight: f32,
     /// `None` where windows are seeds, and with a lexical weight of 0.
     coverage: Option<UnitCoverage>,
     /// The share of the query in each seed, by the language; empty with a lexical weight of 0.
@@ -63,49 +82,30 @@ struct UnitCoverage {
     headings: Vec<f32>,
 }
 
-/// A match whose scores have the scale of the page's windows.
-pub(crate) struct PageMatch<'page> {
-    pub(crate) words: WordMatch<'page>,
-    pub(crate) lexical_weight: f32,
-    /// For each window, the z-score of its BM25; empty with a lexical weight of 0.
-    pub(crate) bm25: Vec<f32>,
-    /// The lexical score of each seed, as a z-score; empty with a lexical weight of 0.
-    lexical: Vec<f32>,
-}
-
-impl<'page> WordMatch<'page> {
+impl<'page> QueryMatch<'page> {
     /// Finds the query's terms on the page, unless words do not count.
     ///
     /// # Errors
     /// Those of `check`.
     pub(crate) fn new(
-        query: &str,
+        query: &Query,
         index: usize,
         page: &'page PreparedPage<'page>,
-        title_relevance: f32,
         matching: &Matching,
         check: &Check,
     ) -> Result<Self> {
         check()?;
         let (text, parsed, expands) = (page.text.text(), &*page.parsed, matching.expands);
-        let mut terms = query_terms(query, parsed.language);
+        let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
+        let seeds = if expands { &units } else { &parsed.windows };
+        let lacks_number = lacks_number(query.text, page, seeds, expands);
+        let mut terms = query_terms(query.text, parsed.language);
         for term in &mut terms {
             term.rarity = matching.tokens.rarity(&term.text);
         }
         let words = terms.iter().filter(|term| term.weight >= 1.0).count();
         let mut calibration =
             Calibration::new(matching.lexical_weight, parsed.characters_per_token, words, matching.cosine_scale);
-        let units: Vec<Range<usize>> = (0..parsed.units.spans.len()).map(|unit| unit..unit + 1).collect();
-        let seeds = if expands { &units } else { &parsed.windows };
-        let lacks_number = match asks_for_number(query) {
-            false => Vec::new(),
-            true if expands => seeds.iter().map(|seed| !has_number(parsed.units.span(seed).of(text))).collect(),
-            // Windows overlap: the text is searched once.
-            true => {
-                let numbers = numbers(text);
-                seeds.iter().map(|seed| !contains(&numbers, parsed.units.span(seed))).collect()
-            }
-        };
         let (mut bm25, mut coverage, mut language_coverage) = (Vec::new(), None, Vec::new());
         if let Some(page_terms) = &parsed.terms {
             correct_spelling(&mut terms, page_terms, text, parsed.language, check)?;
@@ -124,12 +124,18 @@ impl<'page> WordMatch<'page> {
             }
         }
         check()?;
+        let best_coverage = coverage.as_ref().map_or(1.0, UnitCoverage::best);
+        let bm25_z = Scale::of(bm25.iter(), BM25).all(&bm25);
+        let lexical = coverage.as_ref().map(|of| of.lexical(&parsed.best_around(&bm25_z, 0.0)));
         Ok(Self {
             page,
             index,
-            title_relevance,
+            title_relevance: query.titles.get(&index).copied().unwrap_or(0.0),
             terms,
+            lexical: lexical.unwrap_or_else(|| bm25_z.clone()),
+            lexical_weight: matching.lexical_weight.weight(parsed.characters_per_token, best_coverage),
             bm25,
+            bm25_z,
             coverage,
             language_coverage,
             lacks_number,
@@ -146,7 +152,7 @@ impl<'page> WordMatch<'page> {
 
     /// The share of the query in the unit that has most of it; 1 where windows are seeds.
     pub(crate) fn best_coverage(&self) -> f32 {
-        self.coverage.as_ref().map_or(1.0, |coverage| coverage.units.iter().copied().fold(0.0, f32::max))
+        self.coverage.as_ref().map_or(1.0, UnitCoverage::best)
     }
 
     pub(crate) fn seed_count(&self) -> usize {
@@ -176,8 +182,7 @@ impl<'page> WordMatch<'page> {
 
     /// For each seed the best value of the windows around it; `none` for a unit in no window.
     pub(crate) fn best_around(&self, values: &[f32], none: f32) -> Vec<f32> {
-        let ParsedPage { units, windows, .. } = &*self.page.parsed;
-        if self.expands { best_around(units.spans.len(), windows, values, none) } else { values.to_vec() }
+        if self.expands { self.page.parsed.best_around(values, none) } else { values.to_vec() }
     }
 
     pub(crate) fn logit(&self, seed: usize, cosine: f32) -> f32 {
@@ -200,6 +205,60 @@ impl<'page> WordMatch<'page> {
     fn lacks_number(&self, seed: usize) -> bool {
         self.lacks_number.get(seed).copied().unwrap_or(false)
     }
+
+    /// Seeds that may become passages.
+    pub(crate) fn seeds(&self) -> impl Iterator<Item = usize> {
+        let excluded = self.excluded_seeds();
+        (0..self.lexical.len()).filter(|seed| excluded.binary_search(seed).is_err())
+    }
+
+    /// The relevance of each seed, before [`scale_units`], from z-scores of all windows' cosines, and of all units' if
+    /// they are encoded.
+    pub(crate) fn join(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
+        // A unit in no window (a step longer than the window) counts as the mean.
+        let semantic = relevance::semantic(self.best_around(cosines, 0.0), units);
+        if self.lexical.is_empty() { semantic } else { join(&semantic, &self.lexical, self.lexical_weight) }
+    }
+
+    /// The relevance of every seed from z-scores as in [`Self::join`].
+    pub(crate) fn relevance(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
+        let joined = self.join(cosines, units);
+        if !self.expands {
+            return joined;
+        }
+        let mut relevance = scale_units(&joined);
+        for unit in self.excluded_seeds() {
+            relevance[*unit] = relevance[*unit].min(0.0);
+        }
+        relevance
+    }
+
+    /// The relevance of a seed if this is the z-score of the best cosine around it.
+    pub(crate) fn relevance_of(&self, seed: usize, cosine: f32) -> f32 {
+        let joined = (1.0 - self.lexical_weight) * cosine + self.lexical_weight * self.lexical[seed];
+        if self.expands { joined / UNIT_SPREAD } else { joined }
+    }
+
+    /// The value by which the page's passages are ordered.
+    pub(crate) fn order(&self, seed: usize, relevance: f32, logit: f32, cosine: f32) -> f32 {
+        let heading = self.coverage.as_ref().map_or(0.0, |coverage| coverage.headings[seed]);
+        let relevance = relevance + heading_credit(heading, self.lexical_weight);
+        self.calibration.order(relevance, logit, cosine)
+    }
+}
+
+/// Whether each seed lacks the number or date that the query asks for; empty if it asks for none.
+fn lacks_number(query: &str, page: &PreparedPage, seeds: &[Range<usize>], expands: bool) -> Vec<bool> {
+    let (text, units) = (page.text.text(), &page.parsed.units);
+    match asks_for_number(query) {
+        false => Vec::new(),
+        true if expands => seeds.iter().map(|seed| !has_number(units.span(seed).of(text))).collect(),
+        // Windows overlap: the text is searched once.
+        true => {
+            let numbers = numbers(text);
+            seeds.iter().map(|seed| !contains(&numbers, units.span(seed))).collect()
+        }
+    }
 }
 
 impl UnitCoverage {
@@ -212,6 +271,16 @@ impl UnitCoverage {
         let headings = postings.added_coverage(units, &parsed.units.section_headings());
         Self { has_terms: postings.any(), units: of_units, paragraphs: paragraphs.collect(), headings }
     }
+
+    /// Of the unit that has most of the query.
+    fn best(&self) -> f32 {
+        self.units.iter().copied().fold(0.0, f32::max)
+    }
+
+    /// The lexical score of each unit, from the best z-score of BM25 around it.
+    fn lexical(&self, bm25_z: &[f32]) -> Vec<f32> {
+        relevance::lexical(bm25_z, &self.units, &self.paragraphs, &self.headings)
+    }
 }
 
 /// Adds the coverage of a table's header to its rows that cover something themselves.
@@ -221,60 +290,5 @@ fn credit_headers(coverage: &mut [f32], tables: &[NamedTable]) {
         for row in coverage[rows.clone()].iter_mut().filter(|row| **row > 0.0) {
             *row = (*row + credit).min(1.0);
         }
-    }
-}
-
-impl<'page> PageMatch<'page> {
-    /// Words weigh less if no unit has a good part of the query.
-    pub(crate) fn new(words: WordMatch<'page>, weight: LexicalWeight) -> Self {
-        let lexical_weight = weight.weight(words.page.parsed.characters_per_token, words.best_coverage());
-        let bm25 = Scale::of(words.bm25.iter(), BM25).all(&words.bm25);
-        let lexical = match &words.coverage {
-            Some(UnitCoverage { units, paragraphs, headings, .. }) => {
-                relevance::lexical(&words.best_around(&bm25, 0.0), units, paragraphs, headings)
-            }
-            None => bm25.clone(),
-        };
-        Self { words, lexical_weight, bm25, lexical }
-    }
-
-    /// Seeds that may become passages.
-    pub(crate) fn seeds(&self) -> impl Iterator<Item = usize> {
-        let excluded = self.words.excluded_seeds();
-        (0..self.lexical.len()).filter(|seed| excluded.binary_search(seed).is_err())
-    }
-
-    /// The relevance of each seed, before [`scale_units`], from z-scores of all windows' cosines, and of all units' if
-    /// they are encoded.
-    pub(crate) fn join(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
-        // A unit in no window (a step longer than the window) counts as the mean.
-        let semantic = relevance::semantic(self.words.best_around(cosines, 0.0), units);
-        if self.lexical.is_empty() { semantic } else { join(&semantic, &self.lexical, self.lexical_weight) }
-    }
-
-    /// The relevance of every seed from z-scores as in [`Self::join`].
-    pub(crate) fn relevance(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
-        let joined = self.join(cosines, units);
-        if !self.words.expands {
-            return joined;
-        }
-        let mut relevance = scale_units(&joined);
-        for unit in self.words.excluded_seeds() {
-            relevance[*unit] = relevance[*unit].min(0.0);
-        }
-        relevance
-    }
-
-    /// The relevance of a seed if this is the z-score of the best cosine around it.
-    pub(crate) fn relevance_of(&self, seed: usize, cosine: f32) -> f32 {
-        let joined = (1.0 - self.lexical_weight) * cosine + self.lexical_weight * self.lexical[seed];
-        if self.words.expands { joined / UNIT_SPREAD } else { joined }
-    }
-
-    /// The value by which the page's passages are ordered.
-    pub(crate) fn order(&self, seed: usize, relevance: f32, logit: f32, cosine: f32) -> f32 {
-        let heading = self.words.coverage.as_ref().map_or(0.0, |coverage| coverage.headings[seed]);
-        let relevance = relevance + heading_credit(heading, self.lexical_weight);
-        self.words.calibration.order(relevance, logit, cosine)
     }
 }

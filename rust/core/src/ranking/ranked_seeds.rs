@@ -22,11 +22,7 @@ pub(crate) struct RankedSeeds {
 /// A page's seeds, ranked for a query.
 pub(crate) struct PageRanking<'query> {
     pub(crate) scored: ScoredWindows<'query>,
-    /// Of its cosines.
-    pub(crate) scale: Scale,
     pub(crate) seeds: RankedSeeds,
-    /// Whether any window around each seed has a score.
-    is_scored: Vec<bool>,
 }
 
 /// The rankings of all pages that a query searches.
@@ -35,24 +31,24 @@ pub(crate) struct QueryRanking<'query> {
 }
 
 impl RankedSeeds {
-    fn new(scored: &ScoredWindows, scale: Scale, is_scored: &[bool]) -> Self {
-        let (matched, static_means) = (&scored.prediction.matched, &scored.prediction.static_means);
-        let (words, cosines) = (&matched.words, scored.estimates());
+    fn new(scored: &ScoredWindows) -> Self {
+        let ScoredWindows { prediction, estimates, scale, is_scored, .. } = scored;
+        let (matched, static_means) = (&prediction.matched, &prediction.static_means);
         let unit_scale = Scale::of(scored.unit_cosines.iter(), COSINE);
-        let relevance = matched.relevance(&scale.all(&cosines), &unit_scale.all(&scored.unit_cosines));
+        let relevance = matched.relevance(&scale.all(estimates), &unit_scale.all(&scored.unit_cosines));
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
-        let mean = Scale::of(cosines.iter(), COSINE).at(0.0) as f32;
-        let mut cosines = words.best_around(&cosines, mean);
+        let mean = Scale::with_squares(estimates, 0.0, COSINE).at(0.0) as f32;
+        let mut cosines = matched.best_around(estimates, mean);
         cosines.iter_mut().zip(&scored.unit_cosines).for_each(|(cosine, own)| *cosine = cosine.max(*own));
         let exclude = |mut logits: Vec<f32>| {
-            words.excluded_seeds().iter().for_each(|unit| logits[*unit] = f32::NEG_INFINITY);
+            matched.excluded_seeds().iter().for_each(|unit| logits[*unit] = f32::NEG_INFINITY);
             logits
         };
-        let logit = |(seed, cosine): (usize, &f32)| words.logit(seed, *cosine);
+        let logit = |(seed, cosine): (usize, &f32)| matched.logit(seed, *cosine);
         let logits = exclude(cosines.iter().enumerate().map(logit).collect());
         let order = |seed: usize| matched.order(seed, relevance[seed], logits[seed], cosines[seed]);
         let order: Vec<f32> = (0..logits.len()).map(order).collect();
-        let mut logits = words.predicted_logits(static_means).map_or(logits, exclude);
+        let mut logits = matched.predicted_logits(static_means).map_or(logits, exclude);
         let mut seeds: Vec<usize> = (0..logits.len()).collect();
         seeds.sort_by(|a, b| order[*b].total_cmp(&order[*a]));
         // No seed is likelier than a better one, if that has a score.
@@ -79,10 +75,8 @@ impl RankedSeeds {
 
 impl<'query> PageRanking<'query> {
     fn new(scored: ScoredWindows<'query>) -> Self {
-        let (cosines, squares) = scored.estimates_for_scale();
-        let (scale, is_scored) = (Scale::with_squares(&cosines, squares, COSINE), scored.scored_seeds());
-        let seeds = RankedSeeds::new(&scored, scale, &is_scored);
-        Self { scored, scale, seeds, is_scored }
+        let seeds = RankedSeeds::new(&scored);
+        Self { scored, seeds }
     }
 
     /// The page's index in the call.
@@ -91,13 +85,13 @@ impl<'query> PageRanking<'query> {
     }
 
     pub(crate) fn title_relevance(&self) -> f32 {
-        self.scored.prediction.matched.words.title_relevance
+        self.scored.prediction.matched.title_relevance
     }
 
     /// The seeds without those that no scored window contains.
     pub(crate) fn scored_seeds(&self) -> RankedSeeds {
         let scored = |values: &[f32]| -> Vec<f32> {
-            let both = values.iter().zip(&self.is_scored);
+            let both = values.iter().zip(&self.scored.is_scored);
             both.map(|(value, is_scored)| if *is_scored { *value } else { f32::NEG_INFINITY }).collect()
         };
         let RankedSeeds { relevance, order, logits } = &self.seeds;
@@ -106,7 +100,7 @@ impl<'query> PageRanking<'query> {
 
     /// The logit of the likeliest scored seed.
     pub(crate) fn best_logit(&self) -> Option<f32> {
-        let scored = self.seeds.logits.iter().zip(&self.is_scored).filter(|(_, is_scored)| **is_scored);
+        let scored = self.seeds.logits.iter().zip(&self.scored.is_scored).filter(|(_, is_scored)| **is_scored);
         scored.map(|(logit, _)| *logit).reduce(f32::max)
     }
 }

@@ -1,18 +1,39 @@
-//! Scored windows: the cosines of a page's selected windows with a query. This holds numbers of
-//! scored windows only. Other windows count as predicted, with a correction from the sampled windows.
+//! Scored windows: the cosines of a page's windows with a query. Those that were not selected count as predicted, with a
+//! correction from the sampled windows.
 
-use super::prediction::{Correction, Prediction};
+use super::prediction::{Prediction, deviation};
+use super::probability::CosineScale;
+use super::query_match::QueryMatch;
+use super::relevance::{COSINE, Scale};
 use super::selection::{CosineSample, Selection, WindowSelection};
+
+/// The sample counts against this number of windows that are as predicted.
+const PRIOR_OFFSET: f64 = 0.5;
+/// The deviation of predictions counts as much as this number of windows.
+const PRIOR_DEVIATION: f64 = 4.0;
 
 pub(crate) struct ScoredWindows<'query> {
     pub(crate) prediction: &'query Prediction<'query>,
     pub(crate) selection: Selection,
-    /// Of the selected windows, in order.
-    cosines: Vec<f32>,
+    /// Of each window: its score, or as predicted.
+    pub(crate) estimates: Vec<f32>,
     /// Of each unit alone; empty unless units are encoded.
     pub(crate) unit_cosines: Vec<f32>,
     /// How the page's cosines differ from their prediction.
     pub(crate) correction: Correction,
+    /// The scale of the page's cosines.
+    pub(crate) scale: Scale,
+    /// Whether any window around each seed has a score.
+    pub(crate) is_scored: Vec<bool>,
+}
+
+/// How a page's cosines differ from their prediction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Correction {
+    /// Added to every prediction.
+    pub(crate) offset: f64,
+    /// The standard deviation of a cosine around its corrected prediction.
+    pub(crate) deviation: f64,
 }
 
 /// Takes the cosines of all windows as predicted.
@@ -31,80 +52,94 @@ impl<'query> ScoredWindows<'query> {
     /// From the cosines of a page's rows (windows, then units if they are encoded). Reads those of selected rows only.
     pub(crate) fn new(prediction: &'query Prediction<'query>, selection: Selection, rows: &[f32]) -> Self {
         let (windows, units) = rows.split_at(prediction.cosines.len());
-        let cosines = match &selection.windows {
-            WindowSelection::All => windows.to_vec(),
-            WindowSelection::Only(selected) => selected.iter().map(|window| windows[*window]).collect(),
-        };
         let others = selection.sample.as_ref().map_or(&[][..], |sample| &sample.others);
         let pairs: Vec<(f32, f32)> =
             others.iter().map(|window| (windows[*window], prediction.cosines[*window])).collect();
-        let correction = Correction::of(&pairs, prediction.matched.words.calibration.model);
-        Self { prediction, selection, cosines, unit_cosines: units.to_vec(), correction }
-    }
-
-    /// A window's score.
-    fn cosine(&self, window: usize) -> Option<f32> {
-        let position = match &self.selection.windows {
-            WindowSelection::All => window,
-            WindowSelection::Only(selected) => selected.binary_search(&window).ok()?,
+        let correction = Correction::of(&pairs, prediction.matched.calibration.model);
+        let as_scored = |selected: &mut dyn Iterator<Item = &usize>| {
+            let mut cosines = correction.above(&prediction.cosines, 0.0);
+            selected.for_each(|window| cosines[*window] = windows[*window]);
+            cosines
         };
-        self.cosines.get(position).copied()
-    }
-
-    /// For each seed, whether any window around it has a score.
-    pub(crate) fn scored_seeds(&self) -> Vec<bool> {
-        let words = &self.prediction.matched.words;
-        let mut is_scored = vec![false; words.seed_count()];
-        // Windows are sorted, so all before the end of the last one is done.
-        let mut done = 0;
-        for window in self.selection.windows.rows(self.prediction.cosines.len()) {
-            let seeds = words.seeds_in(window);
-            is_scored[seeds.start.max(done)..seeds.end].fill(true);
-            done = seeds.end;
-        }
-        is_scored
-    }
-
-    /// The cosine of each window: its score, or as predicted.
-    pub(crate) fn estimates(&self) -> Vec<f32> {
-        let WindowSelection::Only(selected) = &self.selection.windows else { return self.cosines.clone() };
-        let mut cosines = self.above_prediction(0.0);
-        for (window, cosine) in selected.iter().zip(&self.cosines) {
-            cosines[*window] = *cosine;
-        }
-        cosines
-    }
-
-    /// The cosines of all windows that count for the scale of cosines, and the sum of the variances of predicted ones.
-    pub(crate) fn estimates_for_scale(&self) -> (Vec<f32>, f64) {
-        let Some(CosineSample { best, others }) = &self.selection.sample else { return (self.cosines.clone(), 0.0) };
-        let mut cosines = self.above_prediction(0.0);
-        for window in best.iter().chain(others) {
-            if let Some(cosine) = self.cosine(*window) {
-                cosines[*window] = cosine;
+        let estimates = match &selection.windows {
+            WindowSelection::All => windows.to_vec(),
+            WindowSelection::Only(selected) => as_scored(&mut selected.iter()),
+        };
+        let scale = match &selection.sample {
+            None => Scale::with_squares(windows, 0.0, COSINE),
+            Some(CosineSample { best, others }) => {
+                let of_sample = as_scored(&mut best.iter().chain(others));
+                #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+                let predicted = windows.len().saturating_sub(best.len() + others.len()) as f64;
+                Scale::with_squares(&of_sample, predicted * correction.deviation.powi(2), COSINE)
             }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
-        let predicted = cosines.len().saturating_sub(best.len() + others.len()) as f64;
-        (cosines, predicted * self.correction.deviation.powi(2))
+        };
+        let is_scored = scored_seeds(&prediction.matched, &selection.windows);
+        Self { prediction, selection, estimates, unit_cosines: units.to_vec(), correction, scale, is_scored }
     }
 
     /// The cosine of each window if it lies this number of standard deviations above its prediction.
     pub(crate) fn above_prediction(&self, deviations: f64) -> Vec<f32> {
-        let Correction { offset, deviation } = self.correction;
-        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
-        let (offset, above) = (offset as f32, (deviations * deviation) as f32);
-        self.prediction.cosines.iter().map(|predicted| predicted + offset + above).collect()
+        self.correction.above(&self.prediction.cosines, deviations)
     }
 
     /// The best cosine and the best BM25 of the windows around a seed. The cosine includes the unit's own, if it is
-    /// encoded.
+    /// encoded, and leaves out predicted ones.
     pub(crate) fn best_scores(&self, seed: usize) -> (f32, f32) {
-        let words = &self.prediction.matched.words;
-        let around = words.windows_around(seed);
+        let matched = &self.prediction.matched;
+        let around = matched.windows_around(seed);
+        let scored = around.clone().filter(|window| self.selection.windows.contains(*window));
         let own = self.unit_cosines.get(seed).copied();
-        let cosine = around.clone().filter_map(|window| self.cosine(window)).chain(own).reduce(f32::max);
-        let bm25 = words.bm25.get(around).unwrap_or_default().iter().copied().reduce(f32::max);
+        let cosine = scored.filter_map(|window| self.estimates.get(window).copied()).chain(own).reduce(f32::max);
+        let bm25 = matched.bm25.get(around).unwrap_or_default().iter().copied().reduce(f32::max);
         (cosine.unwrap_or(0.0), bm25.unwrap_or(0.0))
+    }
+}
+
+/// For each seed, whether any window around it has a score.
+fn scored_seeds(matched: &QueryMatch, selected: &WindowSelection) -> Vec<bool> {
+    let mut is_scored = vec![false; matched.seed_count()];
+    // Windows are sorted, so all before the end of the last one is done.
+    let mut done = 0;
+    for window in selected.rows(matched.page.parsed.windows.len()) {
+        let seeds = matched.seeds_in(window);
+        is_scored[seeds.start.max(done)..seeds.end].fill(true);
+        done = seeds.end;
+    }
+    is_scored
+}
+
+impl Correction {
+    /// From the cosines of sampled windows and their predictions.
+    pub(crate) fn of(sample: &[(f32, f32)], model: CosineScale) -> Self {
+        let residuals = || sample.iter().map(|(cosine, predicted)| f64::from(*cosine) - f64::from(*predicted));
+        #[expect(clippy::cast_precision_loss, reason = "a few windows")]
+        let count = sample.len() as f64;
+        let sum: f64 = residuals().sum();
+        let mean = sum / count.max(1.0);
+        let squares: f64 = residuals().map(|residual| (residual - mean).powi(2)).sum();
+        let prior = PRIOR_DEVIATION * deviation(model).powi(2);
+        Self { offset: sum / (count + PRIOR_OFFSET), deviation: ((prior + squares) / (PRIOR_DEVIATION + count)).sqrt() }
+    }
+
+    /// The cosines of windows that lie this number of standard deviations above their prediction.
+    fn above(self, predicted: &[f32], deviations: f64) -> Vec<f32> {
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let (offset, above) = (self.offset as f32, (deviations * self.deviation) as f32);
+        predicted.iter().map(|predicted| predicted + offset + above).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_corrects_level_and_deviation() {
+        let none = Correction::of(&[], CosineScale::MINILM);
+        assert_eq!(none, Correction { offset: 0.0, deviation: 0.1 });
+        let higher: Vec<(f32, f32)> = (0..100).map(|_| (0.5, 0.2)).collect();
+        let Correction { offset, deviation } = Correction::of(&higher, CosineScale::MINILM);
+        assert!((offset - 0.3).abs() < 0.01 && deviation < 0.03, "{offset} {deviation}");
     }
 }

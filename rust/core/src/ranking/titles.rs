@@ -16,42 +16,30 @@ const TITLE_WEIGHT: f32 = 0.75;
 /// passage of its page above the best answer of the rest.
 const MAX_DEVIATIONS: f32 = 2.0;
 
-/// The weighted relevance of titles.
-#[derive(Debug, Default)]
-pub(crate) struct Titles {
-    /// For each query, by page; pages without a title are missing.
-    relevance: Vec<HashMap<usize, f32>>,
-}
-
-impl Titles {
-    /// `titled` pairs pages with titles; `cosines` has one value for each query and title.
-    pub(crate) fn new(
-        titled: &[(usize, &str)],
-        cosines: Vec<Vec<f32>>,
-        queries: &[&str],
-        lexical_weight: LexicalWeight,
-    ) -> Self {
-        let (text, spans) = join_lines(titled);
-        let language = guess_language(&text);
-        let terms = PageTerms::new(&text, &spans, language);
-        let ranges: Vec<_> = (0..spans.len()).map(|title| title..title + 1).collect();
-        let relevance = cosines.into_iter().zip(queries).map(|(cosines, query)| {
-            let bm25 = terms.find(&query_terms(query, language)).bm25(&ranges);
-            let relevance = join(
-                &Scale::of(cosines.iter(), COSINE).all(&cosines),
-                &Scale::of(bm25.iter(), BM25).all(&bm25),
-                lexical_weight.title_weight(),
-            );
-            let weigh = |relevance: f32| TITLE_WEIGHT * relevance.min(MAX_DEVIATIONS);
-            titled.iter().zip(relevance).map(|((page, _), relevance)| (*page, weigh(relevance))).collect()
-        });
-        Self { relevance: relevance.collect() }
-    }
-
-    /// The relevance that the page's title adds to its passages; 0 without a title.
-    pub(crate) fn relevance(&self, query: usize, page: usize) -> f32 {
-        self.relevance.get(query).and_then(|pages| pages.get(&page)).copied().unwrap_or(0.0)
-    }
+/// For each query, by page: the weighted relevance of the page's title, which is added to its passages'.
+///
+/// `titled` pairs pages with titles; `cosines` has one value for each query and title.
+pub(crate) fn title_relevance(
+    titled: &[(usize, &str)],
+    cosines: Vec<Vec<f32>>,
+    queries: &[&str],
+    lexical_weight: LexicalWeight,
+) -> Vec<HashMap<usize, f32>> {
+    let (text, spans) = join_lines(titled);
+    let language = guess_language(&text);
+    let terms = PageTerms::new(&text, &spans, language);
+    let ranges: Vec<_> = (0..spans.len()).map(|title| title..title + 1).collect();
+    let relevance = cosines.into_iter().zip(queries).map(|(cosines, query)| {
+        let bm25 = terms.find(&query_terms(query, language)).bm25(&ranges);
+        let relevance = join(
+            &Scale::of(cosines.iter(), COSINE).all(&cosines),
+            &Scale::of(bm25.iter(), BM25).all(&bm25),
+            lexical_weight.title_weight(),
+        );
+        let weigh = |relevance: f32| TITLE_WEIGHT * relevance.min(MAX_DEVIATIONS);
+        titled.iter().zip(relevance).map(|((page, _), relevance)| (*page, weigh(relevance))).collect()
+    });
+    relevance.collect()
 }
 
 /// Joins the titles into one text, and returns the span of each.
@@ -80,7 +68,7 @@ mod tests {
                 names.iter().map(String::as_str).chain(["Family Guy"]).enumerate().collect();
             let cosines = (0..=others).map(|title| if title == others { 0.8 } else { 0.1 }).collect();
             let query = "In which episode of Family Guy does Meg appear?";
-            Titles::new(&titled, vec![cosines], &[query], LexicalWeight::Auto).relevance(0, others)
+            title_relevance(&titled, vec![cosines], &[query], LexicalWeight::Auto)[0][&others]
         };
         let of_few = relevance_of_match(9);
         assert!(of_few > 1.0, "{of_few}");

@@ -23,16 +23,15 @@ pub(crate) struct QueryOffsets {
 }
 
 impl BatchQueries {
-    /// Scales vectors of one length to unit length. There must be at least one.
-    pub(crate) fn new(vectors: &[Vec<f32>]) -> Self {
-        let unit = |vector: &Vec<f32>| {
+    /// Scales vectors to unit length.
+    pub(crate) fn new<'query>(vectors: impl Iterator<Item = &'query [f32]>, dimension: usize) -> Self {
+        let unit = |vector: &[f32]| {
             let length = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
             #[expect(clippy::cast_possible_truncation, reason = "values are single precision to begin with")]
             let scaled = move |value: &f32| if length > 0.0 { (f64::from(*value) / length) as f32 } else { 0.0 };
             vector.iter().map(scaled).collect::<Vec<f32>>()
         };
-        let dimension = vectors.first().map_or(1, Vec::len);
-        Self { vectors: vectors.iter().flat_map(unit).collect(), dimension }
+        Self { vectors: vectors.flat_map(unit).collect(), dimension }
     }
 
     pub(crate) const fn count(&self) -> usize {
@@ -128,7 +127,7 @@ mod tests {
 
     #[test]
     fn queries_have_unit_length_or_are_zero() {
-        let queries = BatchQueries::new(&[vec![3.0, 4.0], vec![0.0, 0.0]]);
+        let queries = BatchQueries::new([[3.0, 4.0], [0.0, 0.0]].iter().map(|query| &query[..]), 2);
         assert_eq!((queries.count(), queries.vectors.as_slice()), (2, [0.6, 0.8, 0.0, 0.0].as_slice()));
         let mut scores = Vec::new();
         queries.compare(&[0.0, 2.0], &mut scores);
