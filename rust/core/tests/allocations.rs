@@ -6,10 +6,9 @@
 mod common;
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 
-use common::{DIMENSION, embed, model, word_piece};
+use common::{DIMENSION, model, word_piece};
 use pullquote_core::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use pullquote_core::engine::Engine;
 use pullquote_core::error::Result;
@@ -131,18 +130,18 @@ fn embed_everything(engine: &Engine, watch: &Watch, counts: bool) {
             scope.spawn(|| {
                 let texts: Vec<String> = (0..ROWS).map(|row| "cat ".repeat(1 + row % 13)).collect();
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                let polls = AtomicUsize::new(0);
-                // Polled once before tokenizing, then every 50 ms while the caller waits for vectors.
+                // Tokenizing polls too if it takes 50 ms, so it has a call of its own.
+                let tokenized = engine.embed_streamed(&texts, Role::Passage, &Call::default()).unwrap();
+                let waits = Once::new();
                 let interrupted = || {
-                    if polls.fetch_add(1, Ordering::Relaxed) == 1 {
+                    waits.call_once(|| {
                         watch.lock().waiting += 1;
                         watch.changed.notify_all();
-                    }
+                    });
                     false
                 };
-                let call = Call::new(None, Some(&interrupted));
-                let embedded = embed(engine, &texts, Role::Passage, &call).unwrap();
-                assert_eq!(embedded.vectors, vec![0.5; ROWS * DIMENSION]);
+                let vectors = tokenized.collect(&Call::new(None, Some(&interrupted))).unwrap();
+                assert_eq!(vectors, vec![0.5; ROWS * DIMENSION]);
             });
         }
     });
