@@ -100,6 +100,20 @@ def test_log_format_json() -> None:
     assert (line["message"], line["route"], line["status"]) == ("request", "/live", 200)
 
 
+def test_log_has_the_work_of_an_answer_in_lines() -> None:
+    pages = ["Bread is baked. " * 2000, "The moon is far. " * 2000, "Rivers run. " * 2000]
+    with letter_server("--log-format", "json") as server:
+        headers = {"x-request-id": "lines", "accept": "application/x-ndjson"}
+        answer = server.client.post("/highlights", json=ASKED | {"documents": pages}, headers=headers)
+        usage = json.loads(answer.text.splitlines()[-1])["usage"]
+        wait_for(lambda: "the answer ended" in server.log)
+        lines = [json.loads(line) for line in server.log.splitlines()]
+    counted = [
+        (line["windows"], line["tokens"]) for line in lines if line.get("request_id") == "lines" and "tokens" in line
+    ]
+    assert counted == [(usage["windows"], usage["tokens"])]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_first_signal_drains_accepted_requests(number: signal.Signals, tmp_path: Path) -> None:
     body = {"query": "Who?", "documents": ["Bread is baked.", "blocker", "The moon is far."]}

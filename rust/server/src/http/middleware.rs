@@ -196,6 +196,8 @@ impl RequestGuard<'_> {
             metrics.work(times.queued, &times.work);
         }
         let times = times.copied();
+        // An answer in lines logs its work at its end.
+        let work = times.map(|times| times.work).filter(|work| work.windows > 0);
         tracing::info!(
             request_id = %self.id.0,
             trace_id = self.context.as_ref().map(|span| span.trace_id().to_string()),
@@ -206,8 +208,8 @@ impl RequestGuard<'_> {
             total_us = micros(total),
             queue_us = times.map(|times| micros(times.queued)),
             inference_us = times.map(|times| micros(times.ran)),
-            windows = times.map(|times| times.work.windows),
-            tokens = times.map(|times| times.work.tokens),
+            windows = work.map(|work| work.windows),
+            tokens = work.map(|work| work.tokens),
             "request"
         );
     }

@@ -81,7 +81,9 @@ pub(super) fn respond(
                 break;
             }
         }
-        metrics.count(&lines.totals.work);
+        let work = lines.totals.work;
+        metrics.count(&work);
+        tracing::info!(request_id = %id.0, windows = work.windows, tokens = work.tokens, "the answer ended");
     };
     // What it took is known, and counted, at its end.
     let reply = Reply::new(LINES, Body::new(LinesBody { lines: first, later }), Work::default());
