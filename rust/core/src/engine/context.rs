@@ -46,10 +46,10 @@ impl<'call, 'text> CallContext<'call, 'text> {
     }
 }
 
-impl CallContext<'_, '_> {
-    /// The same call with a count of its own, for work that the engine does once for all calls.
-    pub(super) fn uncounted(&self) -> Self {
-        Self { scheduler: Arc::clone(&self.scheduler), work: Work::default(), ..*self }
+impl<'text> CallContext<'_, 'text> {
+    /// The same call for other work, with a count of its own.
+    pub(super) fn for_call<'aside>(&'aside self, call: &'aside Call<'aside>) -> CallContext<'aside, 'text> {
+        CallContext { call, scheduler: Arc::clone(&self.scheduler), work: Work::default(), ..*self }
     }
 
     /// Runs a part of ranking unless the call has ended, and records its time.

@@ -66,7 +66,8 @@ pub(super) async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<Cosine
     }
     let questions = PAIRS.iter().map(|(question, _)| (Role::Query, *question));
     let texts: Vec<(Role, &str)> = questions.chain(PAIRS.iter().map(|(_, answer)| (Role::Passage, *answer))).collect();
-    let mut questions = encode(&mut context.uncounted(), &texts).await?;
+    let call = context.call.uncounted();
+    let mut questions = encode(&mut context.for_call(&call), &texts).await?;
     let answers = questions.split_off(PAIRS.len());
     Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }

@@ -136,7 +136,7 @@ impl Engine {
         for ids in ids.chunks(ROWS) {
             let rows = ids.iter().map(|id| (self.tokens.single_token_row(*id), false)).collect();
             let rows = all_rows(&Arc::new(TokenPage::of_rows(rows)));
-            vectors.extend(context.scheduler.submit(rows, context.call)?.await?);
+            vectors.extend(context.scheduler.submit(rows, &context.call.uncounted())?.await?);
         }
         Ok(StaticVectors::new(&vectors, self.spec.dimension))
     }

@@ -177,6 +177,11 @@ impl<'caller> Call<'caller> {
         call
     }
 
+    /// The same call for work that the engine does once for all calls: it has no limits, and counts for none.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self { limits: WorkLimits::default(), progress: ProgressCounters::default(), ..self.clone() }
+    }
+
     /// Lower is more urgent; the default is 0.
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }
