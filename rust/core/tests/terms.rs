@@ -35,6 +35,8 @@ fn words_numbers_and_compounds_have_terms_for_the_whole_and_the_parts() {
         ("1000,2000,3000,4000,5000,6000,7,8", &["1000", "2000", "3000", "4000", "5000", "6000", "7", "8"]),
         ("in 2024-05-01.", &["in", "2024-05-01", "2024", "05", "01"]),
         ("C++, F# or C", &["C++", "C", "F#", "F", "or", "C"]),
+        ("room B or B, and I went", &["room", "B", "B", "or", "B", "and", "I", "went"]),
+        ("1 250,00 a day", &["1 250,00", "1", "250", "00", "a", "day"]),
         ("AT&T __init__ a/b", &["AT&T", "AT", "T", "init", "a", "b"]),
         ("1970s", &["1970s", "1970", "s"]),
         ("soft\u{ad}ly m² word¹", &["soft\u{ad}ly", "m", "word"]),
@@ -66,7 +68,13 @@ fn spellings_of_one_word_share_a_term() {
         (Language::None, &["email", "e-mail", "Email", "E\u{2010}mail", "ｅｍａｉｌ"]),
         (Language::None, &["US", "U.S."]),
         (Language::None, &["10,000", "10000", "１００００", "١٠٠٠٠"]),
-        (Language::None, &["1.234.567,5", "1,234,567.5"]),
+        (Language::None, &["1.234.567,5", "1,234,567.5", "1 234 567,5", "1'234'567.5"]),
+        (
+            Language::None,
+            &["1250", "1,250", "1,250.00", "1250.00", "1250,00", "1.250,00", "1 250", "1\u{a0}250", "1\u{202f}250"],
+        ),
+        (Language::None, &["1250", "1\u{2009}250", "1'250", "1’250.00", "1 250,00"]),
+        (Language::None, &["1250000", "12,50,000", "1,250,000", "1.250.000", "1 250 000", "12,50,000.00"]),
         (Language::None, &["COVID-19", "covid19"]),
         (Language::None, &["é", "e\u{301}", "E", "É"]),
         (Language::English, &["connected", "connections", "Connecting", "connection's"]),
@@ -114,7 +122,22 @@ fn spellings_of_one_word_share_a_term() {
     assert!(matches("Đà Nẵng", "đà nẵng") && matches("da nang", "Đà Nẵng") && !matches("má", "mã"));
     assert!(ids("v2.11.0", Language::None).contains(&ids("2.11", Language::None)[0]));
     assert!(ids("10.000", Language::None).contains(&ids("10000", Language::None)[0]));
-    for (one, other) in [("1.5", "15"), ("C++", "C"), ("cat", "car"), ("日本", "本日")] {
+    let different = [
+        ("1.5", "15"),
+        ("3.14", "314"),
+        ("1.2.3", "123"),
+        ("1.25", "125"),
+        ("192.168.100.200", "192168100200"),
+        ("2024-05-01", "20240501"),
+        ("1 25", "125"),
+        ("01 234", "01234"),
+        ("555 123 4567", "5551234567"),
+        ("1998 250", "1998250"),
+        ("C++", "C"),
+        ("cat", "car"),
+        ("日本", "本日"),
+    ];
+    for (one, other) in different {
         assert_ne!(ids(one, Language::None)[0], ids(other, Language::None)[0], "{one} and {other}");
     }
 }
@@ -180,6 +203,9 @@ fn query_terms_skip_stop_words_unless_there_is_nothing_else() {
     assert_eq!(words("¿Donde esta Málaga?", Language::Spanish), owned(&[("Málaga", 1.0)]));
     assert_eq!(words("top_k", Language::English), owned(&[("top_k", 1.0), ("top", 0.5), ("k", 0.5)]));
     assert_eq!(words("", Language::English), owned(&[]));
+    // A single letter means more with the noun before it, even if it is a stop word.
+    let lettered = owned(&[("plan", 1.0), ("plan A", 1.0), ("cost", 1.0)]);
+    assert_eq!(words("What does plan A cost?", Language::English), lettered);
 }
 
 #[test]

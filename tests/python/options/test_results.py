@@ -91,6 +91,35 @@ def test_marked_words_and_passages(result: Highlights) -> None:
         plain.marked(encoder="xml")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("query", "page", "marked"),
+    [
+        ("1250", "The fee is $1,250.00 a day.", "The fee is $[1,250.00] a day."),
+        ("1,250", "Die Miete ist 1.250,00 € im Monat.", "Die Miete ist [1.250,00] € im Monat."),
+        ("1250", "The fee is 1\u202f250 a day.", "The fee is [1\u202f250] a day."),
+        ("1250000", "It costs 12,50,000 rupees.", "It costs [12,50,000] rupees."),
+        ("15", "It weighs 1.5 kg.", "It weighs 1.5 kg."),
+        ("E number", "The code E1040 has a number.", "The code E1040 has a [number]."),
+        ("mp", "Play the mp3 for an mp.", "Play the mp3 for an [mp]."),
+        ("script", "JavaScript is no script.", "JavaScript is no [script]."),
+        ("5 kg", "It weighs 5kg.", "It weighs [5][kg]."),
+        ("batch", "Set max_batch_tokens.", "Set max_[batch]_tokens."),
+    ],
+)
+def test_marked_words_are_numbers_by_value_and_no_parts_of_identifiers(
+    highlighter: Highlighter, query: str, page: str, marked: str
+) -> None:
+    found = highlighter.highlights(query, [page], format="text", explain=True)
+    assert found.marked(0, "[", "]", encoder=None, words=True) == marked
+
+
+def test_letter_of_a_query_counts_with_its_noun(highlighter: Highlighter) -> None:
+    page = "Plan B costs 10 euros. Plan C costs 30 euros. Plan A costs 20 euros. Plan D costs nothing."
+    for letter, cost in zip("ABCD", ("20 euros", "10 euros", "30 euros", "nothing"), strict=True):
+        best = highlighter.highlights(f"What does plan {letter} cost?", [page], highlight_length=1, top_k=1)[0][0]
+        assert best.text == f"Plan {letter} costs {cost}."
+
+
 def test_marked_page_with_explain_chooses_for_each_passage(highlighter: Highlighter) -> None:
     page = "The moon is far. Cats sleep a lot."
     found = highlighter.highlights("How far is the moon?", [page], explain=True, highlight_length=1)

@@ -12,7 +12,7 @@ use crate::highlights::{Budget, MinScore};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::score;
 use crate::ranking::query_match::QueryMatch;
-use crate::ranking::terms::{Term, terms};
+use crate::ranking::terms::{Term, is_inside_word, terms};
 use crate::runtime::call::Call;
 use crate::text::formats::Format;
 
@@ -185,7 +185,8 @@ impl Answers {
         self.queries.push(column(*query));
     }
 
-    /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts.
+    /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts; a
+    /// part inside a word or an identifier is none.
     fn explain(&mut self, matched: &QueryMatch, prepared: &PreparedPage, run: &Range<usize>) {
         let span = prepared.parsed.units.span(run);
         let index_of: FxHashMap<Term, usize> =
@@ -194,9 +195,10 @@ impl Answers {
         let mut written: FxHashMap<usize, usize> = FxHashMap::default();
         let query_words = &mut self.matches.query_words;
         let mut matched_to = 0;
-        for word in terms(span.of(prepared.text.text()), prepared.parsed.language) {
+        let passage = span.of(prepared.text.text());
+        for word in terms(passage, prepared.parsed.language) {
             let Some(index) = index_of.get(&word.term) else { continue };
-            if word.span.start < matched_to {
+            if word.span.start < matched_to || is_inside_word(passage, word.span) {
                 continue;
             }
             matched_to = word.span.end;

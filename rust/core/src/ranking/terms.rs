@@ -40,6 +40,8 @@ enum TermRole {
     Unaccented,
     /// A pair of Hiragana, which are mostly grammar.
     Grammar,
+    /// A single capital letter with the noun before it: `room B`. The letter alone means little, and is a word of its own.
+    Lettered,
 }
 
 /// The hash of a word's normal form, so that pages are indexed without strings.
@@ -71,6 +73,21 @@ pub fn terms(text: &str, language: Language) -> Vec<Occurrence> {
     occurrences
 }
 
+/// Characters that are searched for the start of an identifier.
+const LONGEST_IDENTIFIER: usize = 64;
+
+/// Whether a span is inside a longer word or an identifier: `E` in `E1040`, `mp` in `mp3`; not `5` in `5kg`.
+pub(crate) fn is_inside_word(text: &str, span: ByteSpan) -> bool {
+    let is_word = |c: &char| characters::class(*c).is_word();
+    let (before, word, after) = (&text[..span.start], span.of(text), &text[span.end..]);
+    let (Some(first), Some(last)) = (word.chars().next(), word.chars().next_back()) else { return false };
+    let start = before.chars().rev().take(LONGEST_IDENTIFIER).take_while(is_word).last();
+    let is_continued = is_word(&last) && after.chars().next().is_some_and(|c| is_word(&c));
+    is_word(&first)
+        && characters::class(start.unwrap_or(first)) != characters::CharClass::Digit
+        && (start.is_some() || is_continued)
+}
+
 /// A term of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryTerm {
@@ -97,11 +114,11 @@ pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut terms: Vec<QueryTerm> = Vec::new();
     let mut index_of = std::collections::HashMap::new();
     for (term, span, role) in all {
-        if has_content && stops(span) {
+        if has_content && role != TermRole::Lettered && stops(span) {
             continue;
         }
         let weight = match role {
-            TermRole::Whole => 1.0,
+            TermRole::Whole | TermRole::Lettered => 1.0,
             TermRole::Part => 0.5,
             TermRole::Grammar => 0.25,
             // Only pages need it: this query has the accents.
@@ -111,7 +128,11 @@ pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
         if let Some(known) = terms.get_mut(index) {
             known.weight = known.weight.max(weight);
         } else {
-            terms.push(QueryTerm { term, weight, rarity: 1.0, text: span.of(query).to_owned() });
+            let start = match role {
+                TermRole::Lettered => query[..span.start].trim_end().rfind(' ').map_or(0, |space| space + 1),
+                _ => span.start,
+            };
+            terms.push(QueryTerm { term, weight, rarity: 1.0, text: query[start..span.end].to_owned() });
         }
     }
     terms

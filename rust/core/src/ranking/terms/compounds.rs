@@ -178,20 +178,26 @@ fn emit_part(
     });
 }
 
-/// Calls `emit` with the notations of a number of ASCII digits, points and commas; the main one first.
+/// Calls `emit` with the notations of a number of ASCII digits, points and commas; the main one first: its value, as far as
+/// the number alone shows it.
 fn number_forms(number: &str, emit: &mut impl FnMut(&str)) {
     let marks = || number.bytes().filter(|byte| !byte.is_ascii_digit());
     let Some(first) = marks().next() else { return emit(number) };
     let last = marks().next_back().unwrap_or(first);
-    let integer = if last == first { number } else { number.rsplit_once(char::from(last)).map_or(number, |it| it.0) };
-    let grouped = is_grouped(integer, char::from(first));
-    let decimal_comma = first == b',' && marks().count() == 1;
-    if grouped && (first == b',' || last != first || marks().count() > 1) {
-        emit(&number.replace(char::from(first), "").replace(',', "."));
+    let is_one = marks().count() == 1;
+    let (integer, decimals) = number.rsplit_once(char::from(last)).unwrap_or((number, ""));
+    let integer = if last == first { number } else { integer };
+    let grouped = is_grouped(integer, char::from(first)) && !is_address(number);
+    if is_one && decimals == "00" {
+        emit(&number[..number.len() - decimals.len() - 1]);
+        emit(&number.replace(',', "."));
+    } else if grouped && (first == b',' || last != first || !is_one) {
+        let plain = number.replace(char::from(first), "").replace(',', ".");
+        emit(plain.strip_suffix(".00").unwrap_or(&plain));
     } else if grouped {
         emit(number);
         emit(&number.replace('.', ""));
-    } else if decimal_comma {
+    } else if first == b',' && is_one {
         emit(&number.replace(',', "."));
         number.split(',').for_each(emit);
     } else if first == b'.' && last == b'.' {
@@ -204,11 +210,62 @@ fn number_forms(number: &str, emit: &mut impl FnMut(&str)) {
     }
 }
 
-/// Whether marks separate thousands: `1,234,567`.
+/// Whether this is an IPv4 address, which may look like grouped digits: `192.168.100.200`.
+fn is_address(number: &str) -> bool {
+    number.split('.').count() == 4 && number.split('.').all(|part| part.parse::<u8>().is_ok())
+}
+
+/// Whether marks separate thousands: `1,234,567`; with commas also in lakhs and crores: `12,34,567`.
 fn is_grouped(integer: &str, mark: char) -> bool {
     let mut groups = integer.split(mark);
     let head = groups.next().unwrap_or_default();
+    let are_groups = |mut groups: std::str::Split<'_, char>, inner: usize| {
+        let last = groups.next_back();
+        last.is_some_and(|last| last.len() == 3) && groups.all(|group| group.len() == inner)
+    };
     (1..=3).contains(&head.len())
         && !head.starts_with('0')
-        && groups.all(|group| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit()))
+        && integer.bytes().all(|byte| byte.is_ascii_digit() || char::from(byte) == mark)
+        && (are_groups(groups.clone(), 3) || mark == ',' && head.len() < 3 && are_groups(groups, 2))
+}
+
+/// The value of a number whose groups spaces or apostrophes separate, and its end: `1 250`, `1'250.00`.
+///
+/// `head_end` is the end of its first digits. Digits that other digits or marks continue are a list, a telephone number or
+/// a date, and no number.
+pub(super) fn spaced_number(text: &str, start: usize, head_end: usize) -> Option<(String, usize)> {
+    let head = &text[start..head_end];
+    let separator = |at: usize| {
+        let c = text[at..].chars().next()?;
+        let follows = text[at + c.len_utf8()..].starts_with(|c: char| c.is_ascii_digit());
+        (follows && matches!(c, ' ' | '\'' | '’' | '\u{a0}' | '\u{2009}' | '\u{202f}')).then_some(c)
+    };
+    let mark = separator(head_end)?;
+    let before = text[..start].trim_end_matches(mark);
+    let continues = before.len() < start && before.ends_with(|c: char| c.is_ascii_digit())
+        || before.ends_with(['+', '/', '-', '–', ':', '.', ',']) && before.len() == start;
+    if head.len() > 3 || head.starts_with('0') || continues {
+        return None;
+    }
+    let (mut value, mut end) = (head.to_owned(), head_end);
+    while let Some(next) = separator(end) {
+        let group = end + next.len_utf8();
+        let digits = text[group..].bytes().take(4).take_while(u8::is_ascii_digit).count();
+        if next != mark || digits != 3 || value.len() >= LONGEST_NUMBER {
+            return None;
+        }
+        value.push_str(&text[group..group + digits]);
+        end = group + digits;
+    }
+    let digits_after = |at: usize| text[at..].bytes().take(4).take_while(u8::is_ascii_digit).count();
+    if text[end..].starts_with(['.', ',']) && (1..=2).contains(&digits_after(end + 1)) {
+        let decimals = &text[end + 1..end + 1 + digits_after(end + 1)];
+        end += 1 + decimals.len();
+        if decimals != "00" {
+            value = value + "." + decimals;
+        }
+    }
+    let is_part = text[end..].starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_'))
+        || text[end..].starts_with(['.', ',', ':']) && digits_after(end + 1) > 0;
+    (!is_part).then_some((value, end))
 }

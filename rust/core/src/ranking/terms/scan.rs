@@ -2,7 +2,7 @@
 
 use super::TermRole;
 use super::characters::{ASCII, CharClass, class, joins};
-use super::compounds::Compounds;
+use super::compounds::{Compounds, spaced_number};
 use super::normalizer::{Normalizer, hash};
 use super::suffixes::korean_noun;
 use super::{Language, Term};
@@ -24,7 +24,7 @@ pub(super) fn scan(
     let mut checkpoints = Checkpoints::new(check);
     let bytes = text.as_bytes();
     let normalizer = Normalizer::new(language);
-    let mut scanner = Scanner { text, normalizer, compounds: Compounds::default(), run: Vec::new() };
+    let mut scanner = Scanner { text, normalizer, compounds: Compounds::default(), run: Vec::new(), last: None };
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         checkpoints.reach(at)?;
@@ -49,6 +49,9 @@ fn class_at(text: &str, at: usize) -> (CharClass, usize) {
     text[at..].chars().next().map_or((CharClass::Other, 0), |c| (class(c), c.len_utf8()))
 }
 
+/// Bytes of the shortest word before a single letter that is taken for its noun.
+const SHORTEST_NOUN: usize = 3;
+
 /// A character of a run of Chinese or Japanese.
 struct Character {
     start: usize,
@@ -64,6 +67,8 @@ struct Scanner<'text> {
     compounds: Compounds,
     /// Reused for the current run of Chinese, Japanese or Korean.
     run: Vec<Character>,
+    /// The last word of letters.
+    last: Option<(Term, ByteSpan)>,
 }
 
 impl Scanner<'_> {
@@ -74,15 +79,48 @@ impl Scanner<'_> {
         match kind {
             TokenKind::Letters => {
                 let word = span.of(self.text);
-                emit(self.normalizer.word(word), span, TermRole::Whole);
+                let term = self.normalizer.word(word);
+                emit(term, span, TermRole::Whole);
+                if let [letter @ b'A'..=b'Z'] = word.as_bytes()
+                    && let Some(noun) = self.noun_before(start)
+                {
+                    let mut bytes = [0; 9];
+                    bytes[..8].copy_from_slice(&noun.0.to_le_bytes());
+                    bytes[8] = *letter;
+                    emit(Term(hash(&bytes)), span, TermRole::Lettered);
+                }
+                self.last = Some((term, span));
                 if let Some(term) = self.normalizer.unaccented(word) {
                     emit(term, span, TermRole::Unaccented);
                 }
             }
-            TokenKind::Digits => emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole),
+            TokenKind::Digits => {
+                let Some((value, end)) = spaced_number(self.text, start, end) else {
+                    emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole);
+                    return end;
+                };
+                emit(Term(hash(value.as_bytes())), ByteSpan { start, end }, TermRole::Whole);
+                let mut at = start;
+                for part in self.text[start..end].split_inclusive(|c: char| !c.is_ascii_digit()) {
+                    let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+                    let span = ByteSpan { start: at, end: at + digits.len() };
+                    emit(Term(hash(digits.as_bytes())), span, TermRole::Part);
+                    at += part.len();
+                }
+                return end;
+            }
             TokenKind::Compound => self.compounds.scan(self.text, span, &mut self.normalizer, emit),
         }
         end
+    }
+
+    /// The word that a space separates from a single letter at `start`: the noun of `room B`.
+    fn noun_before(&self, start: usize) -> Option<Term> {
+        let bytes = self.text.as_bytes();
+        let (term, word) = self.last.filter(|(_, word)| word.end + 1 == start && word.len() >= SHORTEST_NOUN)?;
+        // In `and I went` it is a pronoun.
+        let is_pronoun = bytes[start] == b'I' && bytes[start + 1..].starts_with(b" ");
+        (bytes[word.end] == b' ' && !is_pronoun).then_some(term)
     }
 
     /// Emits each two adjacent characters of Chinese and Japanese, and whole Katakana words.
