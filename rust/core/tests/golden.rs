@@ -1,5 +1,5 @@
 //! Golden windows that Python's tests check too: spans in real pages (`tests/golden/pieces.json`), and sentences and
-//! words of short texts in many languages as a reader sees them (`tests/golden/languages.json`).
+//! words of short texts in many languages as a reader sees them (`tests/golden/languages.json`, `sentence_ends.json`).
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,8 @@ fn windows_of_real_pages_equal_the_golden_ones() {
 
 #[test]
 fn units_are_those_a_reader_of_the_language_sees() {
-    let cases = cases("languages.json");
+    let mut cases = cases("languages.json");
+    cases.extend(self::cases("sentence_ends.json"));
     let single = Windows::new(1, 1, false).unwrap();
     let mut wrong = Vec::new();
     for case in &cases {

@@ -12,6 +12,8 @@
 mod abbreviations;
 mod blocks;
 pub(crate) mod graphemes;
+mod inline_items;
+mod joints;
 mod lines;
 mod links;
 mod long;

@@ -2,7 +2,7 @@
 //!
 //! A line's shape depends on the line alone; [`super::blocks`] interprets it with its neighbours.
 
-use super::marks::{is_label, is_separator_row};
+use super::marks::{is_indic, is_label, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,10 @@ fn shape(line: &str) -> LineShape {
 
 /// Whether at least two ` | ` separate the cells of a row.
 fn is_row(content: &str) -> bool {
-    content.as_bytes().contains(&b'|') && content.matches(" | ").nth(1).is_some()
+    content.as_bytes().contains(&b'|')
+        && content.matches(" | ").nth(1).is_some()
+        // In the scripts of India, `|` is also typed for a full stop.
+        && !(content.starts_with(is_indic) && content.ends_with('|'))
 }
 
 /// Whether this is a rule of a table of text: `---+---`, `+===+===+`.

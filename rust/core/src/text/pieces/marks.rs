@@ -26,6 +26,9 @@ pub(crate) const fn is_terminal(c: char) -> bool {
             | '⁈'
             | '⁉'
             | '‽'
+            | '׃'
+            | '།'
+            | '༎'
     )
 }
 
@@ -126,6 +129,30 @@ pub(crate) const fn is_southeast_asian(c: char) -> bool {
 pub(super) fn has_capitals(text: &str) -> bool {
     // Nearly every page has an ASCII capital near its start.
     text.bytes().any(|byte| byte.is_ascii_uppercase()) || text.chars().any(char::is_uppercase)
+}
+
+/// Bytes that are checked together, in a few instructions.
+const CHUNK: usize = 64;
+
+/// Whether a text has letters of a script in which other marks are typed for full stops: Armenian, Hebrew, the scripts of
+/// India, Tibetan, Ethiopic. Found by their first bytes, with those of a few other scripts.
+pub(super) fn has_substitutes(text: &str) -> bool {
+    let has_lead =
+        |chunk: &[u8]| chunk.iter().fold(false, |found, byte| found | matches!(byte, 0xd4..=0xd7 | 0xe0 | 0xe1));
+    text.as_bytes().chunks(CHUNK).any(has_lead)
+}
+
+/// The scripts of India, where `|` is typed for the danda.
+pub(super) const fn is_indic(c: char) -> bool {
+    matches!(c, '\u{900}'..='\u{d7f}')
+}
+
+pub(super) const fn is_armenian(c: char) -> bool {
+    matches!(c, '\u{531}'..='\u{588}')
+}
+
+pub(super) const fn is_ethiopic(c: char) -> bool {
+    matches!(c, '\u{1200}'..='\u{135f}')
 }
 
 /// Whether a row only separates others: `|---|:-:|`.

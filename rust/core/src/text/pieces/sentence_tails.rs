@@ -32,18 +32,23 @@ fn reference(text: &str) -> Option<usize> {
     (length > 0 && inside[..length].chars().all(is_allowed)).then_some(length + 2)
 }
 
-/// The length in bytes of a footnote number that has lost its superscript: `so held.12 The`.
+/// The length in bytes of a footnote number that has lost its superscript: `so held.12 The`, `है।१२ फिर`.
 ///
 /// It follows a word's mark and precedes white space. After an abbreviation it would be what that abbreviation numbers.
 fn footnote(text: &str, at: usize) -> Option<usize> {
-    let digits = text[at..].bytes().take(4).take_while(u8::is_ascii_digit).count();
-    if !(1..=3).contains(&digits) || !text[at + digits..].starts_with(char::is_whitespace) {
+    let digits = text[at..].chars().take(4).take_while(|c| c.is_numeric());
+    let (count, length) = digits.fold((0, 0), |(count, length), c| (count + 1, length + c.len_utf8()));
+    if !(1..=3).contains(&count) || !text[at + length..].starts_with(char::is_whitespace) {
         return None;
     }
-    let sentence = text[..at].trim_end_matches(['"', '”', '’', '»', ')']).strip_suffix(['.', '!', '?'])?;
-    let is_word = |word: &str| word.chars().count() > 2 && word.chars().all(char::is_lowercase);
+    let is_mark = |c: char| matches!(c, '.' | '!' | '?' | '।' | '॥' | '۔' | '؟');
+    let sentence = text[..at].trim_end_matches(['"', '”', '’', '»', ')']).strip_suffix(is_mark)?;
+    // In scripts without case, words of two letters are common: `है`.
+    let shortest = if text[..at].chars().rev().take(4).any(char::is_lowercase) { 3 } else { 2 };
+    let is_word =
+        |word: &str| word.chars().count() >= shortest && !word.contains(|c: char| c.is_uppercase() || c.is_numeric());
     let word = last_word(sentence);
-    (is_word(word) && abbreviations::rule_of(word).is_none()).then_some(digits)
+    (is_word(word) && !word.contains('.') && abbreviations::rule_of(word).is_none()).then_some(length)
 }
 
 #[cfg(test)]
@@ -75,6 +80,8 @@ mod tests {
             ("fig.12 The", 4, ""),
             ("held.12a", 5, ""),
             ("3.12 The", 2, ""),
+            ("वह घर है।१२ फिर", "वह घर है।".len(), "१२"),
+            ("ذهب إلى البيت.٣ ثم", "ذهب إلى البيت.".len(), "٣"),
             ("道。“为", "道。".len(), ""),
             ("Ja.“ Er", 3, "“"),
         ] {

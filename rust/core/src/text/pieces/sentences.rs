@@ -1,22 +1,28 @@
 //! Sentences: which full stops of a block end one.
 //!
 //! Unicode's rules (UAX #29, by ICU) propose the ends. This module moves them after footnote markers, drops them after
-//! abbreviations, and adds those that the rules miss: on pages without capitals, before numbers, after an ellipsis or a
-//! Greek question mark. Every search around an end is bounded, so the time is linear.
+//! abbreviations, and adds those that the rules miss: on pages without capitals, before numbers, without a space, after an
+//! ellipsis, a Greek question mark or a mark typed for a full stop. Every search around an end is bounded, so the time is
+//! linear.
 
 use std::borrow::Cow;
-use std::cell::LazyCell;
+use std::cell::{LazyCell, OnceCell};
 use std::sync::LazyLock;
 
 use icu_segmenter::options::SentenceBreakInvariantOptions;
 use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 
-use super::abbreviations::{self, AbbreviationRule, last_word};
+use super::abbreviations::{self, WordClass, first_word, is_word_of, last_word};
 use super::blocks::blocks;
 use super::graphemes::Clusters;
+use super::inline_items::{BULLETS, inline_items};
+use super::joints;
 use super::links::Links;
 use super::long::push_units;
-use super::marks::{has_capitals, is_east_asian, is_hangul, is_label, is_opening, is_terminal};
+use super::marks::{
+    has_capitals, has_substitutes, is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_label, is_opening,
+    is_terminal,
+};
 use super::sentence_tails::attached_end;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -34,7 +40,20 @@ const PART_BYTES: usize = 256 * 1024;
 /// Bytes after a sentence that may matter for its end: more than the longest link has.
 const LOOKAHEAD_BYTES: usize = 4096;
 
-/// Characters searched after a mark for what is attached to it.
+/// First bytes of marks whose ends Unicode's rules may miss.
+const MARKS: [bool; 256] = table(b".;\xe2\xcd");
+const MARKS_AND_SUBSTITUTES: [bool; 256] = table(b".;\xe2\xcd|:\xd7\xe0\xe1");
+
+const fn table(bytes: &[u8]) -> [bool; 256] {
+    let (mut table, mut i) = ([false; 256], 0);
+    while i < bytes.len() {
+        table[bytes[i] as usize] = true;
+        i += 1;
+    }
+    table
+}
+
+/// Characters searched next to a mark for what is attached to it.
 const MAX_ATTACHED_CHARS: usize = 64;
 
 /// The sentences of a text.
@@ -59,7 +78,7 @@ pub(super) fn for_each_block(
     mut each: impl FnMut(&Block, &mut Vec<ByteSpan>),
 ) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
-    let has_capitals = has_capitals(text);
+    let script = Script { has_capitals: has_capitals(text), has_substitutes: has_substitutes(text) };
     let mut sentences = Vec::new();
     for block in blocks {
         let (mut start, mut bytes) = (block.span.start, PART_BYTES);
@@ -68,7 +87,7 @@ pub(super) fn for_each_block(
             let end = boundary_from(text, start.saturating_add(bytes).min(block.span.end));
             let is_last = end == block.span.end;
             let part = ByteSpan { start, end };
-            let next = push_part(text, part, is_last, block.kind.is_whole(), has_capitals, &mut sentences);
+            let next = push_part(text, part, is_last, block.kind.is_whole(), script, &mut sentences);
             // A longer part, if this is not even one unit.
             bytes = if next == start { bytes.saturating_mul(2) } else { PART_BYTES };
             start = next;
@@ -86,7 +105,7 @@ fn push_part(
     part: ByteSpan,
     is_last: bool,
     is_whole: bool,
-    has_capitals: bool,
+    script: Script,
     units: &mut Vec<ByteSpan>,
 ) -> usize {
     let is_complete = |span: &ByteSpan| is_last || span.end + LOOKAHEAD_BYTES <= part.end;
@@ -94,7 +113,7 @@ fn push_part(
     if is_whole {
         open = Some(part);
     } else {
-        let prose = Prose { text: &unwrapped(part.of(text)), has_capitals };
+        let prose = Prose { text: &unwrapped(part.of(text)), script, lacks_spaces: OnceCell::new() };
         prose.split(|start, end| {
             let sentence = ByteSpan { start: part.start + start, end: part.start + end };
             if open.is_none() && is_complete(&sentence) {
@@ -124,11 +143,20 @@ fn unwrapped(block: &str) -> Cow<'_, str> {
 /// Most blocks are one sentence and need no links.
 type LazyLinks<'text> = LazyCell<Links, Box<dyn FnOnce() -> Links + 'text>>;
 
+/// What the letters of a whole page show.
+#[derive(Clone, Copy)]
+struct Script {
+    has_capitals: bool,
+    /// Whether other marks may stand for full stops.
+    has_substitutes: bool,
+}
+
 /// A block in which every line end is a space.
 struct Prose<'text> {
     text: &'text str,
-    /// Of the whole page.
-    has_capitals: bool,
+    script: Script,
+    /// See [`joints::lacks_spaces`].
+    lacks_spaces: OnceCell<bool>,
 }
 
 impl Prose<'_> {
@@ -147,8 +175,14 @@ impl Prose<'_> {
                 start = end;
             }
         };
+        let mut items = inline_items(self.text).into_iter().peekable();
         let mut last = 0;
         for end in SENTENCES.segment_str(self.text).skip(1) {
+            while let Some(item) = items.next_if(|&item| item < end) {
+                self.propose_missed(last, item, &links, &mut cut);
+                cut(item);
+                last = item;
+            }
             self.propose_missed(last, end, &links, &mut cut);
             cut(self.adjusted(end));
             last = end;
@@ -161,14 +195,18 @@ impl Prose<'_> {
     /// Proposes ends within what Unicode's rules consider one sentence.
     fn propose_missed(&self, from: usize, to: usize, links: &LazyLinks, propose: &mut impl FnMut(usize)) {
         let bytes = self.text.as_bytes();
+        let candidates = if self.script.has_substitutes { &MARKS_AND_SUBSTITUTES } else { &MARKS };
         let mut at = from;
-        while let Some(step) = bytes[at..to].iter().position(|byte| matches!(byte, b'.' | b';' | 0xe2 | 0xcd)) {
+        while let Some(step) = bytes[at..to].iter().position(|&byte| candidates[usize::from(byte)]) {
             at += step;
             let mark_end = match bytes[at..to] {
-                [b'.' | b';', ..] => at + 1,
-                // U+037E, the Greek question mark, and U+2026, the ellipsis.
-                [0xcd, 0xbe, ..] => at + 2,
-                [0xe2, 0x80, 0xa6, ..] => at + 3,
+                // Two colons, Amharic's full stop as typed; U+037E, the Greek question mark; U+05C3, the Hebrew sof pasuq.
+                [b':', b':', ..] | [0xcd, 0xbe, ..] | [0xd7, 0x83, ..] => at + 2,
+                [b'.' | b';' | b'|' | b':', ..] => at + 1,
+                // U+2026, the ellipsis, and U+0F0D and U+0F0E, the Tibetan shads.
+                [0xe2, 0x80, 0xa6, ..] | [0xe0, 0xbc, 0x8d | 0x8e, ..] => at + 3,
+                // Two of U+1361, Amharic's space, for its full stop.
+                [0xe1, 0x8d, 0xa1, 0xe1, 0x8d, 0xa1, ..] => at + 6,
                 _ => {
                     at += 1;
                     continue;
@@ -178,8 +216,14 @@ impl Prose<'_> {
             if self.text[..end].ends_with(']') {
                 end = links.end_outside(end).unwrap_or(end);
             }
-            let next = self.text[end..].trim_start();
-            if next.len() < self.text.len() - end && self.is_missed(at, mark_end, end, next) {
+            let after = &self.text[end..];
+            let next = after.trim_start();
+            let is_missed = if next.len() < after.len() {
+                self.is_missed(at, mark_end, end, next)
+            } else {
+                bytes[at] == b'.' && self.is_joint(at, after)
+            };
+            if is_missed {
                 propose(end);
             }
             at = mark_end;
@@ -189,16 +233,29 @@ impl Prose<'_> {
     /// Whether Unicode's rules miss the end at this mark, which white space and `next` follow.
     fn is_missed(&self, mark: usize, mark_end: usize, attached_end: usize, next: &str) -> bool {
         let Some(first) = next.trim_start_matches(is_opening).chars().next() else { return false };
+        let before = self.text[..mark].trim_end().chars().next_back();
+        let between = |is_letter: fn(char) -> bool| before.is_some_and(is_letter) && is_letter(first);
         match &self.text[mark..mark_end] {
             "." if attached_end > mark_end && first.is_alphabetic() && !first.is_lowercase() => true,
+            "." if starts_speech(next) => true,
             "." if first.is_ascii_digit() => is_plain_word(last_word(&self.text[..mark])),
-            "." => !self.has_capitals && first.is_lowercase(),
+            "." => !self.script.has_capitals && first.is_lowercase(),
             "…" => first.is_alphabetic() && !first.is_lowercase(),
+            "|" => between(is_indic),
+            ":" => between(is_armenian) && !first.is_lowercase(),
+            "::" | "፡፡" => between(is_ethiopic),
+            "׃" | "།" | "༎" => true,
             _ => {
                 let is_greek = |c: char| matches!(c, '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}');
                 self.text[..mark].ends_with(is_greek) && is_greek(first) && first.is_uppercase()
             }
         }
+    }
+
+    /// Whether a sentence starts right after the mark at `mark`, without a space.
+    fn is_joint(&self, mark: usize, after: &str) -> bool {
+        let lacks_spaces = || *self.lacks_spaces.get_or_init(|| joints::lacks_spaces(self.text));
+        joints::is_joint(&self.text[..mark], &self.text[mark..], after, lacks_spaces)
     }
 
     /// Moves an end that Unicode's rules propose to where a reader sees it.
@@ -231,29 +288,45 @@ impl Prose<'_> {
         let body = before.strip_suffix(SPACED_CLOSING).map_or(before, str::trim_end);
         let body = &body[..mark_end(body)];
         let is_closed = body.len() < before.len();
-        let continues = self.has_capitals && next.is_lowercase();
+        let continues = self.script.has_capitals && next.is_lowercase();
         // Only marks so far: `!!! note`, `[...] and`.
         if body.chars().take(MAX_ATTACHED_CHARS).all(|c| is_opening(c) || is_terminal(c)) {
             return false;
         }
+        // An omission: `[...] (Smith 55)`.
+        if is_closed && body.trim_end_matches(['.', '…']).ends_with(['[', '(']) && !next.is_uppercase() {
+            return false;
+        }
         // The mark of an item: `1.)`, `(1.)`.
-        let number = before.trim_start_matches('(').strip_suffix(".)");
+        let number = before.trim_start().trim_start_matches('(').strip_suffix(".)");
         if number.is_some_and(|number| number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit())) {
             return false;
         }
+        let stopped = &body[..body.len() - body.chars().next_back().map_or(0, char::len_utf8)];
         match body.chars().next_back() {
             Some('.' | '!' | '?') if !is_spaced && is_pictograph(next) => true,
             // Korean: a particle follows a quote.
-            Some('.') if is_closed && !is_spaced && is_hangul(next) => false,
-            Some('.') if !is_spaced => is_east_asian(next) && self.full_stop_ends(&body[..body.len() - 1], after),
-            Some('.') if body.ends_with("..") || is_closed => !(continues || is_closed && continues_quote(after)),
-            Some('.') => self.full_stop_ends(&body[..body.len() - 1], after),
+            Some('.' | '!' | '?') if is_closed && !is_spaced && is_hangul(next) => false,
+            Some('.') if !is_spaced => {
+                (is_east_asian(next) || self.is_joint(start + stopped.len(), after))
+                    && self.full_stop_ends(stopped, after)
+            }
+            Some('.') if body.ends_with("..") || is_closed => {
+                !(continues || is_closed && continues_quote(after) || repeats_argument(body, after))
+            }
+            Some('.') => self.full_stop_ends(stopped, after),
             // A title inside a Japanese sentence: `『PUSH!!』に`.
             Some('!' | '?') if !is_spaced => {
-                (!is_closed && is_east_asian(next)) || (is_opening(next) && !next.is_ascii())
+                (!is_closed && is_east_asian(next))
+                    || (is_opening(next) && !next.is_ascii())
+                    || self.is_joint(start + stopped.len(), after)
             }
             Some('!' | '?') if is_closed => !continues && !continues_quote(after),
-            Some('…') => !continues,
+            Some('!' | '?') if is_word_of(WordClass::Exclaimed, last_word(stopped)) => {
+                !continues && abbreviations::is_opener(first_word(after).0)
+            }
+            Some('!' | '?') => !continues,
+            Some('…') => !continues && !repeats_argument(body, after),
             // Burmese: a comma.
             Some('၊') => false,
             // Khmer: `។ល។`, and so on.
@@ -272,9 +345,14 @@ impl Prose<'_> {
         // Only a number so far: `1. Introduction`.
         let label = sentence[..sentence.len() - word.len()].trim_end();
         let is_first = label.is_empty() || is_label(label);
-        let is_marker = is_first && is_numbering(word.strip_prefix('Q').unwrap_or(word));
-        let counts = word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
-        let is_ordinal = !word.is_empty() && counts && abbreviations::starts_with_ordinal_noun(after);
+        let is_marker = is_first && is_numbering(word.trim_start_matches(BULLETS).trim_start_matches('Q'));
+        let counts = word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
+        let before = last_word(label);
+        let is_ordinal = !word.is_empty() && counts && {
+            let (next, _) = first_word(after);
+            is_word_of(WordClass::OrdinalNoun, next)
+                || is_word_of(WordClass::Article, before) && !abbreviations::is_opener(next)
+        };
         // `ש"ח`: the last letter of an acronym is not an initial.
         let is_acronym = sentence[..sentence.len() - word.len()]
             .strip_suffix(['"', '\'', '’'])
@@ -282,20 +360,18 @@ impl Prose<'_> {
         if is_acronym {
             return true;
         }
-        if is_marker || is_ordinal || abbreviations::ends_in_consonants(sentence) {
+        let is_cited = after.starts_with("& ") || abbreviations::is_short_for_reference(label, word, after);
+        if is_marker || is_ordinal || is_cited || abbreviations::ends_in_consonants(sentence) {
             return false;
         }
         if is_plain_letter(sentence, word) {
             // `à 10 h. 30`
             return !after.starts_with(|c: char| c.is_ascii_digit());
         }
-        match abbreviations::rule_of(word) {
-            None => true,
-            Some(AbbreviationRule::Never) => false,
-            Some(AbbreviationRule::UnlessNumber) => !abbreviations::starts_with_number(after),
-            Some(AbbreviationRule::BeforeOpener) if self.has_capitals => abbreviations::starts_sentence(word, after),
-            Some(AbbreviationRule::BeforeOpener) => abbreviations::starts_sentence(word, &capitalized(after)),
-        }
+        // `Take vitamin C. It helps`, but `Plan B. Hope`.
+        let is_lettered = word.len() == 1 && label.len() > before.len() && is_word_of(WordClass::Lettered, before);
+        let rule = abbreviations::rule_of(word).filter(|_| !is_lettered);
+        rule.is_none_or(|rule| abbreviations::ends(rule, sentence, word, after, self.script.has_capitals))
     }
 }
 
@@ -342,15 +418,28 @@ fn is_roman(word: &str) -> bool {
     word.bytes().all(|byte| b"IVX".contains(&byte)) && word.len() <= 5
 }
 
-/// Whether a Korean text continues with a verb of saying after a quote.
-fn continues_quote(text: &str) -> bool {
-    ["라고", "라는", "라며", "라면서", "이라고", "이라는", "이라며", "하고", "하며"]
-        .iter()
-        .any(|particle| text.starts_with(particle))
+/// Whether dots after an argument say that it may be repeated: `cp [OPTION]... SOURCE... DIRECTORY`.
+fn repeats_argument(body: &str, after: &str) -> bool {
+    let is_argument = |word: &str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_uppercase() || b"_-".contains(&b));
+    let argument = last_word(body.trim_end_matches(['.', '…']));
+    let next = after.split(char::is_whitespace).next().unwrap_or_default().trim_end_matches(['.', '…']);
+    (argument.ends_with([']', '>', '}']) || is_argument(argument))
+        && (next.starts_with(['[', '<', '{', '-']) || is_argument(next))
 }
 
-/// The start of a text with a capital first letter, long enough for the tables.
-fn capitalized(text: &str) -> String {
-    let mut chars = text.chars().take(16);
-    chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
+/// Whether a text starts with a mark of speech that Unicode's rules take for one inside a sentence: a dash before several
+/// words, not before a name (`Be brave. - Ann Lee`), or two commas for a low quote.
+fn starts_speech(text: &str) -> bool {
+    let speech = text.strip_prefix("- ").or_else(|| text.strip_prefix("– "));
+    speech.is_some_and(|speech| speech.starts_with(char::is_uppercase) && speech.split(' ').nth(4).is_some())
+        || text.starts_with(",,")
+}
+
+/// Whether a Korean text continues with a verb of saying after a quote.
+fn continues_quote(text: &str) -> bool {
+    let particle = text.split(|c: char| !is_hangul(c)).next().unwrap_or_default();
+    matches!(particle, "고" | "며" | "면서" | "는" | "란" | "라던")
+        || ["라고", "라는", "라며", "라면서", "이라고", "이라는", "이라며", "하고", "하며", "고는", "고도"]
+            .iter()
+            .any(|beginning| particle.starts_with(beginning))
 }
