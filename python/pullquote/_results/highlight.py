@@ -33,7 +33,8 @@ class Highlight(HighlightFields):
 
     `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
     if the passage contains that row, it is empty, and `header_start` is `None`. `breadcrumbs` are the headings of the sections
-    around the passage, outermost first, then that header: each has its `text`, `start` and `end`.
+    around the passage, outermost first, then the speaker and time of its turn or subtitle, and that header: each has its `text`,
+    `start` and `end`.
 
     For a PDF that a `Client` sent with ``files=``, `page_number` is the page on which the passage begins, from 1. `rectangles`
     has one for each of its lines. Otherwise they are `None` and empty.

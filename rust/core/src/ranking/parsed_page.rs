@@ -84,7 +84,7 @@ impl ParsedPage {
 
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings } =
+        let Units { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings, labels } =
             &self.units;
         let runs = self.windows.len() + groups.len() + paragraphs.len() + 2 * tables.len() + headings.len();
         size_of::<Self>()
@@ -93,6 +93,7 @@ impl ParsedPage {
             + size_of_val(boilerplate.as_slice())
             + size_of_val(heading_levels.as_slice())
             + size_of_val(outer_headings.as_slice())
+            + size_of_val(labels.as_slice())
             + self.terms.as_ref().map_or(0, PageTerms::bytes)
             + self.tokens.as_ref().map_or(0, UnitTokens::bytes)
     }

@@ -42,8 +42,12 @@ pub enum BlockKind {
     Term,
     /// The title of the table or figure next to it.
     Caption,
-    /// An entry of a log, chat or transcript, or a line of a program's output: one unit.
+    /// A line of an entry of a log, or data in one line: one unit, unless it is too long.
     Record,
+    /// Sentences of one turn of a conversation.
+    Turn,
+    /// Sentences of subtitles, which numbers and times interrupt.
+    Captions,
     /// One unit, grouped with the block after it.
     Heading,
     /// A table row that names the columns of the rows after it: one unit.
@@ -74,7 +78,7 @@ pub fn marked_level(heading: &str) -> u8 {
 impl BlockKind {
     /// Whether the block is one unit instead of sentences.
     pub const fn is_whole(self) -> bool {
-        !matches!(self, Self::Prose | Self::Item | Self::Caption)
+        !matches!(self, Self::Prose | Self::Item | Self::Caption | Self::Turn | Self::Captions)
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod abbreviations;
 mod blocks;
+mod captions;
 pub(crate) mod graphemes;
 mod inline_items;
 mod joints;

@@ -128,7 +128,11 @@ impl Groups<'_> {
                 BlockKind::Prose | BlockKind::Caption | BlockKind::Rule => {}
                 BlockKind::Heading | BlockKind::Term => self.join(leaf.clone()),
                 _ if fits => self.join(leaf.clone()),
-                BlockKind::Item | BlockKind::Record => {}
+                BlockKind::Item | BlockKind::Turn | BlockKind::Captions => {}
+                BlockKind::Record => {
+                    let end = (leaf.start + 1..leaf.end).find(|end| !self.fits(leaf.start..*end + 1));
+                    self.join(leaf.start..end.unwrap_or(leaf.end));
+                }
                 BlockKind::HeaderRow | BlockKind::Row => {
                     let first_row =
                         (header.max(leaf.start + 1)..leaf.end).find(|unit| !is_separator_row(self.unit(*unit)));
@@ -141,23 +145,62 @@ impl Groups<'_> {
         Ok(())
     }
 
-    /// Joins the parts between blank lines, and the fences with the first and the last line.
+    /// Joins the parts of code: what a blank line or a line of the outermost depth begins, the largest that fit. Fences
+    /// stay with the first and the last line.
     fn join_code(&mut self, leaf: &Range<usize>) -> Result<()> {
-        let mut checkpoints = Checkpoints::new(self.check);
         self.join(leaf.start..leaf.end.min(leaf.start + 2));
         self.join(leaf.start.max(leaf.end.saturating_sub(2))..leaf.end);
-        let mut start = leaf.start;
-        for unit in leaf.start + 1..=leaf.end {
-            if unit < leaf.end && !has_blank_line(self.gap(unit)) {
+        let depths: Vec<usize> = leaf.clone().map(|unit| self.code_depth(unit)).collect();
+        let mut open = vec![leaf.clone()];
+        let mut checkpoints = Checkpoints::new(self.check);
+        let mut read = 0;
+        while let Some(part) = open.pop() {
+            if part.len() < 2 || self.fits(part.clone()) {
+                self.join(part);
                 continue;
             }
-            checkpoints.reach(self.spans[start].start)?;
-            if self.fits(start..unit) {
-                self.join(start..unit);
-            }
-            start = unit;
+            read += self.spans[part.end - 1].end - self.spans[part.start].start;
+            checkpoints.reach(read)?;
+            let starts = self.code_parts(&part, &depths[part.start - leaf.start..part.end - leaf.start]);
+            let ends = starts.iter().copied().chain([part.end]);
+            let parts = [part.start].into_iter().chain(starts.iter().copied()).zip(ends).map(|(start, end)| start..end);
+            // A part that nothing divides is lines.
+            open.extend(parts.filter(|_| !starts.is_empty()));
         }
         Ok(())
+    }
+
+    /// The starts of the parts of code after the first one.
+    fn code_parts(&self, part: &Range<usize>, depths: &[usize]) -> Vec<usize> {
+        // In C, the brace of a function has its own line.
+        let is_body = |unit: usize| {
+            self.unit(unit) == "{" && self.unit(unit - 1).ends_with(|c: char| c == ')' || c.is_alphanumeric())
+        };
+        let is_closing = |unit: usize| self.unit(unit).starts_with(['}', ')', ']', '`', '~']) || is_body(unit);
+        let inner = || part.clone().skip(1).zip(&depths[1..]);
+        let Some(outermost) = inner().filter(|(unit, _)| !is_closing(*unit)).map(|(_, depth)| *depth).min() else {
+            return Vec::new();
+        };
+        let begins = |unit: usize| !is_closing(unit) && !is_comment(self.unit(unit - 1));
+        let outer = || inner().filter(|(unit, depth)| **depth == outermost && begins(*unit)).map(|(unit, _)| unit);
+        let after_blank: Vec<usize> = outer().filter(|unit| has_blank_line(self.gap(*unit))).collect();
+        let is_one_level = depths[0] >= outermost;
+        match after_blank {
+            starts if !starts.is_empty() => starts,
+            // The first line of a function and its first statement stay together.
+            _ => outer().skip(usize::from(!is_one_level)).collect(),
+        }
+    }
+
+    /// How deep a line of code stands: its column after the first, and 0 for the name of a section.
+    fn code_depth(&self, unit: usize) -> usize {
+        let text = self.unit(unit);
+        let before = &self.text[..self.spans[unit].start];
+        let column = before.len() - before.trim_end_matches([' ', '\t']).len();
+        let is_section = text.starts_with('[')
+            && text.ends_with(']')
+            && text[1..].starts_with(|c: char| c.is_alphabetic() || c == '[');
+        if is_section { 0 } else { column + 1 }
     }
 
     fn join(&mut self, run: Range<usize>) {
@@ -219,7 +262,7 @@ impl Groups<'_> {
             self.ends[next] = self.group_end(announced.end);
             return;
         }
-        let is_text = matches!(self.outline.kind(next), BlockKind::Prose | BlockKind::Item | BlockKind::Record);
+        let is_text = matches!(self.outline.kind(next), BlockKind::Prose | BlockKind::Item | BlockKind::Turn);
         let second = next + 1;
         if is_text && second < self.ends[next] && !self.announced[second] && !self.fits(unit..self.ends[next]) {
             self.joins[second] = false;
@@ -255,7 +298,8 @@ impl Groups<'_> {
     /// What the text up to this unit announces, if `next` is it or its start.
     fn announces(&self, unit: usize, next: usize) -> Option<Announced> {
         let (kind, next_kind) = (self.outline.kind(unit), self.outline.kind(next));
-        if matches!(kind, BlockKind::Code | BlockKind::Row | BlockKind::HeaderRow | BlockKind::Rule) {
+        if matches!(kind, BlockKind::Code | BlockKind::Row | BlockKind::HeaderRow | BlockKind::Record | BlockKind::Rule)
+        {
             return None;
         }
         let parent = self.outline.node(self.outline.node(self.outline.leaf(unit)).parent);
@@ -332,8 +376,12 @@ impl Groups<'_> {
         (unit + 1 < self.spans.len()).then(|| self.outline.kind(unit + 1))
     }
 
-    /// Whether a unit is a question with a line of its own.
+    /// Whether a unit is a question with a line of its own, or at the end of a turn.
     fn is_lone_question(&self, unit: usize) -> bool {
+        let is_turn = self.outline.kind(unit) == BlockKind::Turn;
+        if is_turn && self.outline.node(self.outline.leaf(unit)).units.end == unit + 1 {
+            return self.is_question(unit);
+        }
         let is_first = unit == 0 || self.gap(unit).contains('\n');
         let is_last = unit + 1 == self.spans.len() || self.gap(unit + 1).contains('\n');
         is_first && is_last && self.is_question(unit)
@@ -379,6 +427,11 @@ fn is_caption(text: &str) -> bool {
     name && words
         .next()
         .is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'I' | 'V' | 'X')))
+}
+
+/// Whether this line of code is a comment or a decorator, which belongs to the line below.
+fn is_comment(line: &str) -> bool {
+    ["//", "/*", "* ", "*/", "#", "-- ", ";", "@"].iter().any(|mark| line.starts_with(mark))
 }
 
 /// Whether no mark ends a sentence here.

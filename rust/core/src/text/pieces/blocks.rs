@@ -7,7 +7,7 @@ use super::abbreviations::{self, last_word};
 use super::lines::{Line, LineShape, Marker, content, indent, lines};
 use super::marks::{has_capitals, is_closing, is_east_asian, is_separator_row, is_terminal};
 use super::page_headers_footers::RunningLines;
-use super::records::{are_records, start_table};
+use super::records::Runs;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
@@ -20,9 +20,6 @@ const NARROWEST_DASH_WRAP: usize = 20;
 
 /// Longer lines, in characters, are not headings that only indentation shows.
 const WIDEST_TERM: usize = 60;
-
-/// Lines above the header of CSV.
-const MAX_TITLE_LINES: usize = 2;
 
 /// Longer lines, in characters, were not wrapped: each is a paragraph of its own.
 const WIDEST_WRAP: usize = 200;
@@ -45,16 +42,27 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
         begins_page: false,
         check,
     };
-    let mut lines = lines(text).peekable();
-    while let Some(line) = lines.next() {
+    let lines: Vec<Line> = lines(text).collect();
+    let mut runs = Runs::new(text, &lines);
+    let mut number = 0;
+    while let Some(line) = lines.get(number) {
         checkpoints.reach(line.start)?;
-        splitter.add(line, lines.peek())?;
-        if line.hard {
-            splitter.end_group()?;
+        let run = if splitter.is_in_block(line) { None } else { runs.at(number) };
+        let last = run.as_ref().map_or(line, |run| &lines[run.end - 1]);
+        number = run.as_ref().map_or(number + 1, |run| run.end);
+        match run {
+            Some(run) => {
+                splitter.end_prose()?;
+                splitter.blocks.extend(run.blocks);
+            }
+            None => splitter.add(*line, lines.get(number))?,
+        }
+        if last.hard {
+            splitter.end_prose()?;
             splitter.begins_page = true;
         }
     }
-    splitter.end_group()?;
+    splitter.end_prose()?;
     mark_header_rows(text, &mut splitter.blocks);
     Ok(splitter.blocks)
 }
@@ -104,6 +112,12 @@ impl BlockSplitter<'_> {
         &self.text[line.start..line.end]
     }
 
+    /// Whether a line is in a fence, in indented code, or in a list item.
+    fn is_in_block(&self, line: &Line) -> bool {
+        let is_deeper = |outer: usize| indent(self.text_of(line)) > outer;
+        self.fence.is_some() || self.literal.is_some_and(is_deeper) || self.item_indent.is_some_and(is_deeper)
+    }
+
     fn add(&mut self, line: Line, next: Option<&Line>) -> Result<()> {
         if let Some((mark, length)) = self.fence {
             if line.end > line.start {
@@ -119,7 +133,7 @@ impl BlockSplitter<'_> {
             && line.shape != LineShape::Blank
         {
             if indent(self.text_of(&line)) > outer {
-                self.end_group()?;
+                self.end_prose()?;
                 let continues = self.blocks.last().is_some_and(|block| block.kind == BlockKind::Code);
                 self.push(line.start, line.end, BlockKind::Code, continues);
                 return Ok(());
@@ -134,13 +148,13 @@ impl BlockSplitter<'_> {
             LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line)?,
             LineShape::PageNumber => self.push_header_or_footer(&line)?,
             LineShape::Text if self.is_term(&line) => {
-                self.end_group()?;
+                self.end_prose()?;
                 self.push(line.start, line.end, BlockKind::Heading, false);
             }
             LineShape::Text => self.gather(line),
             LineShape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
             LineShape::Item(_) => {
-                self.end_group()?;
+                self.end_prose()?;
                 self.item_indent = Some(indent(self.text_of(&line)));
                 self.depth = u8::try_from(column(self.text_of(&line)) + 1).unwrap_or(u8::MAX);
                 self.gather(line);
@@ -151,14 +165,14 @@ impl BlockSplitter<'_> {
                 self.push_underlined(&line)?;
             }
             LineShape::Blank => {
-                self.end_group()?;
+                self.end_prose()?;
                 // Only the `>` of a quote.
                 if line.end > line.start {
                     self.push(line.start, line.end, BlockKind::Rule, false);
                 }
             }
             LineShape::Heading | LineShape::Row | LineShape::Rule { .. } | LineShape::Fence { .. } => {
-                self.end_group()?;
+                self.end_prose()?;
                 let kind = match line.shape {
                     LineShape::Heading => BlockKind::Heading,
                     LineShape::Row => BlockKind::Row,
@@ -188,7 +202,7 @@ impl BlockSplitter<'_> {
     /// The group's last line and the rule below it as a heading.
     fn push_underlined(&mut self, rule: &Line) -> Result<()> {
         let title = self.group.pop().map_or(rule.start, |title| title.start);
-        self.end_group()?;
+        self.end_prose()?;
         self.push(title, rule.end, BlockKind::Heading, false);
         Ok(())
     }
@@ -244,7 +258,7 @@ impl BlockSplitter<'_> {
     }
 
     fn push_header_or_footer(&mut self, line: &Line) -> Result<()> {
-        self.end_group()?;
+        self.end_prose()?;
         self.push(line.start, line.end, BlockKind::Rule, false);
         self.begins_page = true;
         Ok(())
@@ -258,23 +272,6 @@ impl BlockSplitter<'_> {
             _ => 0,
         };
         self.blocks.push(Block { span, kind, continues, level });
-    }
-
-    /// Splits the group into prose and the table of CSV or TSV that may follow its title.
-    fn end_group(&mut self) -> Result<()> {
-        let titles = 0..self.group.len().min(MAX_TITLE_LINES + 1);
-        let starts_table = |first: &usize| {
-            let lines = self.group[*first..].iter().take(3).map(|line| self.text_of(line));
-            self.item_indent.is_none() && start_table(&lines.collect::<Vec<_>>())
-        };
-        let table = titles.into_iter().find(starts_table).unwrap_or(self.group.len());
-        let rows = self.group.split_off(table);
-        self.end_prose()?;
-        for (place, row) in rows.iter().enumerate() {
-            let kind = if place == 0 { BlockKind::HeaderRow } else { BlockKind::Row };
-            self.push(row.start, row.end, kind, place > 0);
-        }
-        Ok(())
     }
 
     /// Splits the group at its hard line ends.
@@ -327,7 +324,7 @@ impl BlockSplitter<'_> {
                 Ok(if item_indent.is_some_and(|item| indent(next) > item) || continues {
                     LineEnd::Soft
                 } else if width <= WIDEST_WRAP && wraps && !has_room(line, next, widest) {
-                    if are_records(line, next) { LineEnd::Record } else { LineEnd::Full }
+                    LineEnd::Full
                 } else if ends_sentence(line) {
                     LineEnd::Sentence
                 } else {
@@ -349,8 +346,6 @@ enum LineEnd {
     Full,
     /// There was room for more, but a sentence ended.
     Sentence,
-    /// The next line's first word would not have fit, but it starts another record of the same kind.
-    Record,
     /// There was room for more.
     Hard,
 }

@@ -7,6 +7,7 @@
 use super::graphemes::{Clusters, last_cluster_end};
 use super::links::Links;
 use super::marks::is_southeast_asian;
+use super::records::cuts;
 use super::words::WORDS;
 use crate::text::page::ByteSpan;
 
@@ -21,6 +22,18 @@ const MAX_PHRASE_CHARS: usize = 300;
 
 /// Sentences of fewer bytes are never too long: a word takes at least a letter and a space.
 const SURELY_SHORT_BYTES: usize = 2 * MAX_WORDS;
+
+/// Adds a record, a row or a line of code to the units, trimmed, and cut at its joints if it is too long.
+pub(super) fn push_record(text: &str, record: ByteSpan, units: &mut Vec<ByteSpan>) {
+    let record = record.trimmed(text);
+    if record.len() < SURELY_SHORT_BYTES || Length::new(record.of(text)).fits() {
+        push_units(text, record, units);
+        return;
+    }
+    for part in cuts::parts(record.of(text)) {
+        push_units(text, ByteSpan { start: record.start + part.start, end: record.start + part.end }, units);
+    }
+}
 
 /// Adds a sentence to the units, trimmed, and split if it is too long. Adds nothing for white space.
 pub(super) fn push_units(text: &str, sentence: ByteSpan, units: &mut Vec<ByteSpan>) {

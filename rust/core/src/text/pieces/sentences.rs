@@ -14,11 +14,12 @@ use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 
 use super::abbreviations::{self, WordClass, first_word, is_word_of, last_word};
 use super::blocks::blocks;
+use super::captions::Captions;
 use super::graphemes::Clusters;
 use super::inline_items::{BULLETS, inline_items};
 use super::joints;
 use super::links::Links;
-use super::long::push_units;
+use super::long::{push_record, push_units};
 use super::marks::{
     has_capitals, has_substitutes, is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_label, is_opening,
     is_terminal,
@@ -26,7 +27,7 @@ use super::marks::{
 use super::sentence_tails::attached_end;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::{Block, ByteSpan, boundary_from};
+use crate::text::page::{Block, BlockKind, ByteSpan, boundary_from};
 
 static SENTENCES: LazyLock<SentenceSegmenterBorrowed<'static>> =
     LazyLock::new(|| SentenceSegmenter::new(SentenceBreakInvariantOptions::default()));
@@ -87,7 +88,7 @@ pub(super) fn for_each_block(
             let end = boundary_from(text, start.saturating_add(bytes).min(block.span.end));
             let is_last = end == block.span.end;
             let part = ByteSpan { start, end };
-            let next = push_part(text, part, is_last, block.kind.is_whole(), script, &mut sentences);
+            let next = push_part(text, part, is_last, block.kind, script, &mut sentences);
             // A longer part, if this is not even one unit.
             bytes = if next == start { bytes.saturating_mul(2) } else { PART_BYTES };
             start = next;
@@ -104,20 +105,30 @@ fn push_part(
     text: &str,
     part: ByteSpan,
     is_last: bool,
-    is_whole: bool,
+    kind: BlockKind,
     script: Script,
     units: &mut Vec<ByteSpan>,
 ) -> usize {
     let is_complete = |span: &ByteSpan| is_last || span.end + LOOKAHEAD_BYTES <= part.end;
     let mut open: Option<ByteSpan> = None;
-    if is_whole {
+    let captions = (kind == BlockKind::Captions).then(|| Captions::new(text, part));
+    let push = |sentence: ByteSpan, units: &mut Vec<ByteSpan>| match &captions {
+        Some(captions) => captions.push_units(sentence, units),
+        None if kind.is_whole() => push_record(text, sentence, units),
+        None => push_units(text, sentence, units),
+    };
+    if kind.is_whole() {
         open = Some(part);
     } else {
-        let prose = Prose { text: &unwrapped(part.of(text)), script, lacks_spaces: OnceCell::new() };
+        let unwrapped = match &captions {
+            Some(captions) => Cow::Borrowed(captions.masked()),
+            None => unwrapped(part.of(text)),
+        };
+        let prose = Prose { text: &unwrapped, script, lacks_spaces: OnceCell::new() };
         prose.split(|start, end| {
             let sentence = ByteSpan { start: part.start + start, end: part.start + end };
             if open.is_none() && is_complete(&sentence) {
-                push_units(text, sentence, units);
+                push(sentence, units);
             } else {
                 open.get_or_insert(sentence);
             }
@@ -128,7 +139,7 @@ fn push_part(
         return open.start;
     }
     let first = units.len();
-    push_units(text, open, units);
+    push(open, units);
     let complete = first + units[first..].partition_point(is_complete);
     let next = units.get(complete).map_or(open.end, |unit| unit.start);
     units.truncate(complete);

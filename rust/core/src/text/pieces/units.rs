@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::records::{CueMarks, cue_labels, turn_label};
 use super::sentences::for_each_block;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -36,6 +37,16 @@ pub struct Units {
     pub heading_levels: Vec<u8>,
     /// For each heading the one whose section it is in; `None` also where the level is not known.
     pub(crate) outer_headings: Vec<Option<usize>>,
+    /// Speakers and times of turns and subtitles. Sorted.
+    pub(crate) labels: Vec<Label>,
+}
+
+/// What names the speaker or time of the text after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    span: ByteSpan,
+    /// The end of that text.
+    end: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +75,7 @@ impl Units {
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut leaves: Vec<Leaf> = Vec::new();
         let mut heading_levels: Vec<u8> = Vec::new();
+        let mut labels: Vec<Label> = Vec::new();
         let all_links = links;
         let mut links = links.iter().peekable();
         for_each_block(text, layout, check, |block, sentences| {
@@ -80,6 +92,11 @@ impl Units {
             let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
             heading_levels.extend((kind == BlockKind::Heading).then_some(block.level));
+            add_labels(text, block, &mut labels);
+            if kind == BlockKind::Captions {
+                add_captions(text, block, &spans[first..], first, &mut leaves);
+                return;
+            }
             match leaves.last_mut() {
                 Some(leaf) if block.continues && leaf.kind == kind => leaf.units.end = spans.len(),
                 _ => {
@@ -116,7 +133,7 @@ impl Units {
         let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
         let outer_headings = outer_headings(&headings, &heading_levels);
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
-        Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings })
+        Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings, labels })
     }
 
     /// For each unit the number of its section: of the text up to the next heading. Headings in a row start one.
@@ -151,7 +168,7 @@ impl Units {
     }
 
     /// What names the subject of a run, outermost first: the headings of the sections around it, then the header of its
-    /// table. A heading without a known level is only that of the text right after it. None is a part of the run.
+    /// table, or the speaker and time of its turn. A heading without a known level is only that of the text right after it. None is a part of the run.
     pub fn breadcrumbs(&self, run: &Range<usize>) -> Vec<ByteSpan> {
         let before = self.headings.partition_point(|heading| heading.end <= run.start);
         let own = self.headings.get(before).filter(|heading| heading.contains(&run.start));
@@ -159,7 +176,10 @@ impl Units {
             Some(_) => self.outer_headings[before],
             None => (0..before).rev().find(|heading| !self.headings[*heading].is_empty()),
         };
-        let mut found: Vec<ByteSpan> = self.header(run).into_iter().collect();
+        let start = self.spans[run.start].start;
+        let label = self.labels.partition_point(|label| label.span.end <= start);
+        let label = self.labels[..label].last().filter(|label| start < label.end).map(|label| label.span);
+        let mut found: Vec<ByteSpan> = self.header(run).into_iter().chain(label).collect();
         while let Some(heading) = next {
             found.push(self.span(&self.headings[heading]));
             next = self.outer_headings[heading];
@@ -171,6 +191,39 @@ impl Units {
     /// From the start of a run's first unit to the end of its last.
     pub fn span(&self, run: &Range<usize>) -> ByteSpan {
         span(&self.spans, run)
+    }
+}
+
+/// Adds the speaker of a turn, or the times of subtitles.
+fn add_labels(text: &str, block: &Block, labels: &mut Vec<Label>) {
+    let ByteSpan { start, end } = block.span;
+    match block.kind {
+        BlockKind::Turn if block.continues => {
+            if let Some(last) = labels.last_mut() {
+                last.end = end;
+            }
+        }
+        BlockKind::Turn => {
+            let label = turn_label(block.span.of(text));
+            labels
+                .extend(label.map(|length| Label { span: ByteSpan { start, end: start + length }.trimmed(text), end }));
+        }
+        BlockKind::Captions => {
+            let times = cue_labels(text, block.span);
+            labels.extend(times.into_iter().map(|span| Label { span, end }));
+        }
+        _ => {}
+    }
+}
+
+/// Adds the sentences of subtitles as leaves, and the marks between them as rules.
+fn add_captions(text: &str, block: &Block, units: &[ByteSpan], first: usize, leaves: &mut Vec<Leaf>) {
+    let marks = CueMarks::new(block.span.of(text)).spans;
+    for (place, unit) in units.iter().enumerate() {
+        let is_mark = marks.binary_search_by_key(&(unit.start - block.span.start), |mark| mark.start).is_ok();
+        let kind = if is_mark { BlockKind::Rule } else { BlockKind::Captions };
+        let units = first + place..first + place + 1;
+        leaves.push(Leaf { kind, level: 0, header_end: units.start, units, continues: false });
     }
 }
 

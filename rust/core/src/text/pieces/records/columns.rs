@@ -1,0 +1,248 @@
+//! Columns of text: lists that programs print, price lists, paths with what was found there. Lines of equal shape are
+//! rows, whatever their width; the line above that only names the columns is their header.
+
+use std::ops::Range;
+
+use super::entries::is_frame;
+use super::run::{Lines, Marks, Run, indent};
+use crate::text::page::BlockKind;
+use crate::text::pieces::marks::is_separator_row;
+
+/// Lines of equal shape that make a list without a header.
+const MIN_ROWS: usize = 3;
+
+/// Separators in a line that prose may have.
+const MAX_SEPARATORS_IN_PROSE: usize = 2;
+
+/// Words at the start of two lines that are compared.
+const COMPARED_WORDS: usize = 6;
+
+/// Words of a cell that two columns may have next to a longer one: else they are two columns of prose.
+const MAX_LABEL_WORDS: usize = 4;
+
+/// Bytes of the longest name of a column.
+const LONGEST_NAME: usize = 30;
+
+pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
+    let first = lines.get(at).and_then(|line| Shape::of_row(line, lines.marks)).ok_or(at + 1)?;
+    let below = (at + 1..at + 2).find(|line| is_rule(lines, *line));
+    let rows = below.map_or(at + 1, |rule| rule + 1);
+    let header = first.is_header(lines, rows, below.is_some());
+    let begin = if header { rows } else { at };
+    let mut last = lines.get(begin).map(Shape::of).ok_or(at + 1)?;
+    let (mut starts, mut end) = (vec![begin], begin + 1);
+    while let Some(next) = lines.get(end).map(Shape::of) {
+        if last.is_like(&next) {
+            starts.push(end);
+            last = next;
+        } else if !last.is_continued_by(&next) {
+            break;
+        }
+        end += 1;
+    }
+    if !header && starts.len() < MIN_ROWS {
+        return Err(at + 1);
+    }
+    let mut blocks = Vec::new();
+    if header {
+        blocks.push(lines.block(at..at + 1, BlockKind::HeaderRow, false));
+        blocks.extend(below.map(|rule| lines.block(rule..rule + 1, BlockKind::Row, true)));
+    }
+    for (place, start) in starts.iter().enumerate() {
+        let stop = starts.get(place + 1).copied().unwrap_or(end);
+        blocks.push(lines.block(*start..stop, BlockKind::Row, header || place > 0));
+    }
+    Ok(Run { blocks, end })
+}
+
+fn is_rule(lines: &Lines<'_>, line: usize) -> bool {
+    lines.get(line).is_some_and(|rule| rule.contains("--") | rule.contains("==") && is_separator_row(rule))
+}
+
+/// What lines of one list have in common.
+struct Shape<'text> {
+    text: &'text str,
+    indent: usize,
+    /// Bytes of the parts between wide gaps: two spaces, a tab, a leader of dots.
+    cells: Vec<Range<usize>>,
+    /// For each of the first words, whether it is a number.
+    numbers: Vec<bool>,
+    ends_with_number: bool,
+    /// Whether the first word is a path, an address or another name that programs write.
+    has_path: bool,
+    tabs: usize,
+    commas: usize,
+    semicolons: usize,
+}
+
+impl<'text> Shape<'text> {
+    /// The shape of a line that may be a row; `None` for most lines of prose.
+    fn of_row(text: &'text str, marks: Marks) -> Option<Self> {
+        let is_row = marks.has_gap()
+            || marks.has_digit() && ends_with_number(text)
+            || is_path(first_word(text))
+            || is_frame(text.trim_start())
+            || marks.has_tight_separator()
+            || marks.has_digit() && text.split(' ').filter(|word| is_number(word)).nth(1).is_some();
+        is_row.then(|| Self::of(text))
+    }
+
+    fn of(text: &'text str) -> Self {
+        let words = text.split_whitespace();
+        Self {
+            text,
+            indent: indent(text),
+            cells: cells(text),
+            numbers: words.take(COMPARED_WORDS).map(is_number).collect(),
+            ends_with_number: ends_with_number(text),
+            has_path: is_path(first_word(text)) || is_frame(text.trim_start()),
+            tabs: bytecount::count(text.trim().as_bytes(), b'\t'),
+            commas: separators(text, b','),
+            semicolons: separators(text, b';'),
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let is_equal = |count: usize, other: usize, above: usize| count > above && count == other;
+        let words = self.numbers.len().min(other.numbers.len());
+        let has_numbers = self.numbers[..words].iter().filter(|number| **number).count() > 1;
+        is_equal(self.tabs, other.tabs, 0)
+            || is_equal(self.commas, other.commas, MAX_SEPARATORS_IN_PROSE)
+            || is_equal(self.semicolons, other.semicolons, MAX_SEPARATORS_IN_PROSE)
+            || self.is_aligned(other)
+            || words > 2 && has_numbers && self.numbers[..words] == other.numbers[..words]
+            || self.ends_with_number
+                && other.ends_with_number
+                && self.indent == other.indent
+                && begins_entry(self.text)
+                && begins_entry(other.text)
+            || self.has_path && other.has_path && self.indent == other.indent
+    }
+
+    /// Whether both have columns at the same places.
+    fn is_aligned(&self, other: &Self) -> bool {
+        let (cells, others) = (&self.cells, &other.cells);
+        let fewer = cells.len().min(others.len());
+        if fewer < 2 {
+            return false;
+        }
+        let is_shared =
+            |cell: &&Range<usize>| others[1..].iter().any(|other| other.start == cell.start || other.end == cell.end);
+        let shared = cells[1..].iter().filter(is_shared).count();
+        let is_label = |shape: &Self| {
+            shape.cells.iter().any(|cell| shape.text[cell.clone()].split(' ').count() <= MAX_LABEL_WORDS)
+        };
+        let is_like = shared * 2 >= fewer - 1 && shared > 0 || fewer > 2 && cells.len() == others.len();
+        is_like && (fewer > 2 || is_label(self) && is_label(other))
+    }
+
+    /// Whether another line has only a part of this one's last columns.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        self.cells.len() > 1
+            && next.indent > self.indent
+            && self.cells[1..].iter().any(|cell| cell.start == next.indent)
+    }
+
+    /// Whether this names the columns of the rows that start with a line.
+    fn is_header(&self, lines: &Lines<'_>, rows: usize, has_rule: bool) -> bool {
+        let cells = self.cells.iter().map(|cell| &self.text[cell.clone()]);
+        let are_names =
+            cells.clone().all(|name| name.len() <= LONGEST_NAME && !name.ends_with(['.', ',', ':', ';', '!', '?']));
+        let words = self.text.split_whitespace();
+        let has_number = words.clone().any(is_number);
+        let is_upper = |word: &str| word.chars().any(char::is_alphabetic) && !word.chars().any(char::is_lowercase);
+        let are_capitals = words.clone().count() > 1
+            && words.clone().all(|word| is_upper(word) || !word.contains(char::is_alphabetic));
+        if !are_names || has_number || words.clone().count() < 2 {
+            return false;
+        }
+        let Some(row) = lines.get(rows).map(Shape::of) else { return false };
+        let has_digits = row.text.bytes().any(|byte| byte.is_ascii_digit());
+        let is_above = self.is_aligned(&row) || self.tabs > 0 && self.tabs == row.tabs;
+        let next = lines.get(rows + 1).map(Shape::of);
+        let are_rows = next.as_ref().is_some_and(|next| row.is_like(next));
+        let is_columnar = row.cells.len() > 1 || row.numbers.iter().any(|number| *number);
+        has_rule && is_above
+            || are_capitals && is_columnar && (are_rows || next.is_none_or(|next| next.text.is_empty()) && is_above)
+            || is_above && are_rows && has_digits
+    }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
+}
+
+/// The parts of a line between wide gaps.
+fn cells(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut cells = Vec::new();
+    let mut at = indent(text);
+    let mut start = at;
+    while at < bytes.len() {
+        let spaces = bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let dots = bytes[at..].iter().take_while(|byte| **byte == b'.').count();
+        let ends_sentence = spaces == 2 && at > 0 && matches!(bytes[at - 1], b'.' | b'!' | b'?' | b'"' | b')');
+        if spaces > 1 && !ends_sentence || bytes[at] == b'\t' || dots > 2 {
+            if at > start {
+                cells.push(start..at);
+            }
+            at += spaces.max(dots);
+            start = at;
+        } else {
+            at += 1;
+        }
+    }
+    if start < text.len() {
+        cells.push(start..text.len());
+    }
+    cells
+}
+
+/// Separators of fields, without a space behind them as prose has it.
+fn separators(text: &str, mark: u8) -> usize {
+    text.as_bytes().windows(2).filter(|pair| pair[0] == mark && !pair[1].is_ascii_whitespace()).count()
+}
+
+/// Whether a word starts with a digit, after a sign or a currency.
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_start_matches(['$', '€', '£', '¥', '(', '+', '-', '~', '<', '>']);
+    digits.starts_with(char::is_numeric)
+}
+
+/// Whether a line may start an entry of a list: in wrapped prose, most lines start in lower case.
+fn begins_entry(text: &str) -> bool {
+    !text.trim_start().starts_with(char::is_lowercase)
+}
+
+/// Whether a line ends with a number that is no year, which a unit or currency may follow.
+fn ends_with_number(text: &str) -> bool {
+    let mut words = text.split([' ', '\t']).rev();
+    let last = words.next().unwrap_or_default();
+    let number = last.rsplit("..").next().unwrap_or(last).trim_start_matches('.');
+    if is_number(number) {
+        let is_year = number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+        return !is_year && !text.ends_with(['.', ',', ';', ':']);
+    }
+    let is_unit = last.len() <= 4
+        && !last.is_empty()
+        && (last.chars().all(char::is_uppercase) || last.chars().all(|c| !c.is_alphanumeric()));
+    is_unit && words.next().is_some_and(is_number)
+}
+
+/// Whether programs write this word: a path, an address, a setting, a hash.
+fn is_path(word: &str) -> bool {
+    let inside = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let has_mark = || {
+        let marks = inside.bytes().filter(|byte| matches!(byte, b'/' | b'\\' | b'=' | b'_' | b'@')).count();
+        marks > 0
+            || inside.contains("::")
+            || (inside.matches('.').count() > 1 && !inside.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_hash = || {
+        inside.len() >= 7
+            && inside.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && inside.bytes().any(|byte| byte.is_ascii_digit())
+            && inside.bytes().any(|byte| byte.is_ascii_lowercase())
+    };
+    word.len() > 3 && (has_mark() || is_hash())
+}

@@ -1,0 +1,202 @@
+//! Subtitles and transcripts with times on lines of their own: SRT, `WebVTT`, and what video sites show.
+//!
+//! A caption's number and times interrupt sentences and end none.
+
+use std::ops::Range;
+
+use super::run::{Lines, Run};
+use super::stamps::stamp;
+use crate::text::page::{BlockKind, ByteSpan};
+
+/// Lines of a caption's text.
+const MAX_CAPTION_LINES: usize = 6;
+
+/// Lines of a note or of styles.
+const MAX_NOTE_LINES: usize = 100;
+
+/// Bytes of the longest tag: a voice with its name.
+const LONGEST_TAG: usize = 60;
+
+pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
+    let is_header = lines.get(at).is_some_and(|line| line.trim_start_matches('\u{feff}').starts_with("WEBVTT"));
+    let first = if is_header { (at..at + 40).find(|line| is_time(lines, *line)) } else { cue_start(lines, at) };
+    let first = first.ok_or(at + 1)?;
+    let (mut end, mut times, mut time, mut has_text) = (at, 0, first, false);
+    loop {
+        // Now `time` is the line of the times; its text follows.
+        times += 1;
+        let last = (time + 1..time + 1 + MAX_CAPTION_LINES)
+            .take_while(|line| !lines.is_blank(*line) && !is_time(lines, *line));
+        let last = last.last().unwrap_or(time);
+        has_text |= last > time;
+        end = end.max(last + 1);
+        let next = lines.next_text(last + 1).and_then(|next| after_notes(lines, next));
+        match next {
+            Some(next) if next > time => time = next,
+            _ => break,
+        }
+    }
+    if times < 2 && !is_header && !lines.get(first).is_some_and(|line| line.contains("-->")) || !has_text {
+        return Err(end);
+    }
+    Ok(Run { blocks: vec![lines.block(at..end, BlockKind::Captions, false)], end })
+}
+
+/// The line with the times of the caption that starts here, or below notes and styles that start here.
+fn after_notes(lines: &Lines<'_>, at: usize) -> Option<usize> {
+    let mut at = at;
+    loop {
+        if let Some(time) = cue_start(lines, at) {
+            return Some(time);
+        }
+        let note = lines.get(at)?;
+        if !is_note(note) {
+            return None;
+        }
+        let blank = (at..=at + MAX_NOTE_LINES).find(|line| lines.is_blank(*line))?;
+        at = lines.next_text(blank)?;
+    }
+}
+
+/// The line with the times of the caption that starts here, which may have a number or name above.
+fn cue_start(lines: &Lines<'_>, at: usize) -> Option<usize> {
+    if is_time(lines, at) {
+        return Some(at);
+    }
+    let is_named = lines.get(at).is_some_and(|name| name.len() <= 60 && !name.is_empty());
+    (is_named && lines.get(at + 1)?.contains("-->") && is_time(lines, at + 1)).then_some(at + 1)
+}
+
+fn is_time(lines: &Lines<'_>, line: usize) -> bool {
+    lines.get(line).is_some_and(|line| times_end(line).is_some())
+}
+
+/// The end of a line's times, if it has nothing else but settings.
+fn times_end(line: &str) -> Option<usize> {
+    let text = line.trim_start();
+    let depth = line.len() - text.len();
+    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '[' | '(')) {
+        return None;
+    }
+    let begin = stamp(text)?.end;
+    let Some(after) = text[begin..].trim_start().strip_prefix("-->") else {
+        return (begin == text.trim_end().len()).then_some(depth + begin);
+    };
+    let after = after.trim_start();
+    Some(depth + text.len() - after.len() + stamp(after)?.end)
+}
+
+fn is_note(line: &str) -> bool {
+    ["WEBVTT", "NOTE", "STYLE", "REGION"].iter().any(|name| line.trim_start_matches('\u{feff}').starts_with(name))
+}
+
+/// The parts of a run of captions that interrupt its sentences: numbers, times, notes.
+#[derive(Default)]
+pub(in crate::text::pieces) struct CueMarks {
+    /// Sorted and disjoint.
+    pub(in crate::text::pieces) spans: Vec<Range<usize>>,
+}
+
+impl CueMarks {
+    pub(in crate::text::pieces) fn new(captions: &str) -> Self {
+        let mut marks = Self::default();
+        let mut at = 0;
+        let is_inline = is_inline(captions);
+        // The line before, which may be the number of a caption.
+        let (mut before, mut in_note) = (0..0, false);
+        for line in captions.split_inclusive(['\n', '\r']) {
+            let text = line.trim();
+            let start = at + (line.len() - line.trim_start().len());
+            let span = start..start + text.len();
+            at += line.len();
+            if text.is_empty() {
+                in_note &= line == "\n" && before.end + 1 == at;
+                continue;
+            }
+            in_note |= is_note(text);
+            let is_time = times_end(text).is_some();
+            let last = marks.spans.last().map_or(0, |mark| mark.end);
+            if is_time && text.contains("-->") && before.start >= last && is_alone(captions, &before) {
+                marks.add(captions, before.clone());
+            }
+            if is_time || in_note {
+                marks.add(captions, span.clone());
+            } else if is_inline && let Some(stamp) = stamp(text) {
+                marks.add(captions, start..start + stamp.end);
+            }
+            before = span;
+        }
+        marks
+    }
+
+    fn add(&mut self, captions: &str, span: Range<usize>) {
+        if span.is_empty() {
+            return;
+        }
+        match self.spans.last_mut() {
+            Some(last) if captions[last.end..span.start].trim().is_empty() => last.end = span.end,
+            _ => self.spans.push(span),
+        }
+    }
+
+    /// The captions with spaces instead of the marks and line ends, and with brackets instead of tags and of the dashes
+    /// before what another person says: these belong to the sentence at which they are.
+    pub(in crate::text::pieces) fn masked(&self, captions: &str) -> String {
+        let mut masked = String::with_capacity(captions.len());
+        let mut at = 0;
+        for mark in &self.spans {
+            masked.push_str(&captions[at..mark.start]);
+            masked.extend(std::iter::repeat_n(' ', mark.len()));
+            at = mark.end;
+        }
+        masked.push_str(&captions[at..]);
+        let masked = masked.replace("\n- ", "\n( ").replace(['\n', '\r'], " ");
+        without_tags(&masked)
+    }
+}
+
+/// A text with brackets instead of its tags: opening ones for `<v Ann>`, closing ones for `</i>`.
+fn without_tags(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        let tag = &rest[start..];
+        let end = tag.bytes().take(LONGEST_TAG).position(|byte| byte == b'>').map_or(1, |end| end + 1);
+        result.push_str(&rest[..start]);
+        let bracket = if tag.starts_with("</") { ')' } else { '(' };
+        result.extend(std::iter::repeat_n(bracket, end));
+        rest = &tag[end..];
+    }
+    result.push_str(rest);
+    result
+}
+
+/// Whether each time is at the start of the line with its text: `[00:04] old bridge was`.
+fn is_inline(captions: &str) -> bool {
+    let first = captions.lines().next().unwrap_or_default().trim();
+    !is_note(first) && stamp(first).is_some_and(|stamp| stamp.end < first.len()) && times_end(first).is_none()
+}
+
+/// Whether a line is the first of its caption: a blank line or nothing is above.
+fn is_alone(captions: &str, line: &Range<usize>) -> bool {
+    let above = captions[..line.start].trim_end_matches([' ', '\t']);
+    let ends = above.bytes().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+    let ends = if above.ends_with("\r\n") { ends / 2 } else { ends };
+    !line.is_empty() && (above.is_empty() || ends > 1)
+}
+
+/// The times and voices of a run of captions: each names the text up to the next one.
+pub(in crate::text::pieces) fn cue_labels(text: &str, captions: ByteSpan) -> Vec<ByteSpan> {
+    let mut labels = Vec::new();
+    let mut at = captions.start;
+    let is_inline = is_inline(captions.of(text));
+    for line in captions.of(text).split_inclusive(['\n', '\r']) {
+        let depth = line.len() - line.trim_start().len();
+        let inline = || stamp(line.trim_start()).filter(|_| is_inline).map(|stamp| depth + stamp.end);
+        if let Some(end) = times_end(line).or_else(inline) {
+            labels.push(ByteSpan { start: at + depth, end: at + end });
+        }
+        at += line.len();
+    }
+    labels
+}
