@@ -267,9 +267,14 @@ fn starts_sentence(abbreviation: &str, text: &str) -> bool {
 fn starts_with_number(text: &str) -> bool {
     let (word, after) = first_word(text);
     let is_roman = word.len() > 1 && word.bytes().all(|byte| b"IVXLC".contains(&byte)) || matches!(word, "V" | "X");
+    let is_digit = |c: char| c.is_ascii_digit();
+    // `L. 121-1`
+    let is_lettered = word.len() == 1 && after.strip_prefix(". ").is_some_and(|number| number.starts_with(is_digit));
     text.trim_start_matches(['#', '§', '№', '°', ' ']).starts_with(char::is_numeric)
         || is_roman
-        || after.starts_with(|c: char| c.is_ascii_digit()) && word.starts_with(char::is_uppercase)
+        || is_lettered
+        || word == "I" && after.starts_with(", §")
+        || after.starts_with(is_digit) && word.starts_with(char::is_uppercase)
 }
 
 /// Whether a text starts with what a label is before: a number, also in brackets, or a single capital letter.
@@ -296,11 +301,8 @@ pub(super) fn is_short_for_reference(label: &str, word: &str, after: &str) -> bo
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let is_verse = is_capitalized && digits.contains(':') && digits.len() <= 7;
     let is_inside = number.len() > digits.len() || matches!(after.as_bytes().get(number.len()), Some(b',' | b';'));
-    is_verse
-        || letters <= 5
-            && digits.len() <= 6
-            && is_inside
-            && (!is_plain || number == digits || is_capitalized && !label.is_empty())
+    let is_title = is_capitalized && !label.is_empty();
+    is_verse || letters <= 5 && digits.len() <= 6 && is_inside && (!is_plain || is_title)
 }
 
 /// The start of a text with a capital first letter, long enough for the table.

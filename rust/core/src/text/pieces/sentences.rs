@@ -41,6 +41,9 @@ const PART_BYTES: usize = 256 * 1024;
 /// Bytes after a sentence that may matter for its end: more than the longest link has.
 const LOOKAHEAD_BYTES: usize = 4096;
 
+/// Bytes of the longest number, initial or unknown abbreviation before a full stop.
+const LONGEST_SHORT_WORD: usize = 6;
+
 /// First bytes of marks whose ends Unicode's rules may miss.
 const MARKS: [bool; 256] = table(b".;\xe2\xcd");
 const MARKS_AND_SUBSTITUTES: [bool; 256] = table(b".;\xe2\xcd|:\xd7\xe0\xe1");
@@ -244,8 +247,9 @@ impl Prose<'_> {
     /// Whether Unicode's rules miss the end at this mark, which white space and `next` follow.
     fn is_missed(&self, mark: usize, mark_end: usize, attached_end: usize, next: &str) -> bool {
         let Some(first) = next.trim_start_matches(is_opening).chars().next() else { return false };
-        let before = self.text[..mark].trim_end().chars().next_back();
-        let between = |is_letter: fn(char) -> bool| before.is_some_and(is_letter) && is_letter(first);
+        let between = |is_letter: fn(char) -> bool| {
+            is_letter(first) && self.text[..mark].trim_end().chars().next_back().is_some_and(is_letter)
+        };
         match &self.text[mark..mark_end] {
             "." if attached_end > mark_end && first.is_alphabetic() && !first.is_lowercase() => true,
             "." if starts_speech(next) => true,
@@ -353,16 +357,21 @@ impl Prose<'_> {
     /// Whether a full stop ends the sentence before it, with white space and `after` following.
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
         let word = last_word(sentence);
+        let ends = |rule| abbreviations::ends(rule, sentence, word, after, self.script.has_capitals);
+        // Most words: too long for all that follows.
+        if word.len() > LONGEST_SHORT_WORD && word.is_ascii() {
+            return abbreviations::rule_of(word).is_none_or(ends) && !after.starts_with("& ");
+        }
         // Only a number so far: `1. Introduction`.
         let label = sentence[..sentence.len() - word.len()].trim_end();
         let is_first = label.is_empty() || is_label(label);
         let is_marker = is_first && is_numbering(word.trim_start_matches(BULLETS).trim_start_matches('Q'));
         let counts = word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
-        let before = last_word(label);
+        let before = || last_word(label);
         let is_ordinal = !word.is_empty() && counts && {
             let (next, _) = first_word(after);
             is_word_of(WordClass::OrdinalNoun, next)
-                || is_word_of(WordClass::Article, before) && !abbreviations::is_opener(next)
+                || is_word_of(WordClass::Article, before()) && !abbreviations::is_opener(next)
         };
         // `ש"ח`: the last letter of an acronym is not an initial.
         let is_acronym = sentence[..sentence.len() - word.len()]
@@ -371,8 +380,8 @@ impl Prose<'_> {
         if is_acronym {
             return true;
         }
-        let is_cited = after.starts_with("& ") || abbreviations::is_short_for_reference(label, word, after);
-        if is_marker || is_ordinal || is_cited || abbreviations::ends_in_consonants(sentence) {
+        let is_cited = || after.starts_with("& ") || abbreviations::is_short_for_reference(label, word, after);
+        if is_marker || is_ordinal || is_cited() || abbreviations::ends_in_consonants(sentence) {
             return false;
         }
         if is_plain_letter(sentence, word) {
@@ -380,9 +389,9 @@ impl Prose<'_> {
             return !after.starts_with(|c: char| c.is_ascii_digit());
         }
         // `Take vitamin C. It helps`, but `Plan B. Hope`.
-        let is_lettered = word.len() == 1 && label.len() > before.len() && is_word_of(WordClass::Lettered, before);
+        let is_lettered = word.len() == 1 && label.len() > before().len() && is_word_of(WordClass::Lettered, before());
         let rule = abbreviations::rule_of(word).filter(|_| !is_lettered);
-        rule.is_none_or(|rule| abbreviations::ends(rule, sentence, word, after, self.script.has_capitals))
+        rule.is_none_or(ends)
     }
 }
 
