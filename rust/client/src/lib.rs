@@ -31,5 +31,5 @@ pub use forms::File;
 pub use passages::{HighlightsAnswer, HighlightsArguments, ReturnOptions};
 pub use rerank::RerankResult;
 pub use settings::Settings;
-pub use stored_documents::{DocumentList, ListedDocument, PutDocuments, StoredDocument};
+pub use stored_documents::StoredDocument;
 pub use vectors::{Text, Vectors};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pullquote_core::error::Result;
+use pullquote_wire::documents::{DeletedDocuments, DocumentList, PutDocuments};
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded;
@@ -21,40 +22,6 @@ pub struct StoredDocument {
     #[serde(default)]
     pub text: String,
     pub text_hash: String,
-}
-
-/// What storing documents did.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct PutDocuments {
-    /// Documents whose ids are new.
-    pub created: usize,
-    /// Documents that replaced others.
-    pub replaced: usize,
-}
-
-/// Some of the stored documents.
-#[derive(Clone, Debug, Deserialize)]
-pub struct DocumentList {
-    pub documents: Vec<ListedDocument>,
-    /// Stored documents with the prefix.
-    pub total: usize,
-    /// The `after` of the next page, if there is one.
-    #[serde(default)]
-    pub next: Option<String>,
-}
-
-/// A stored document without its text.
-#[derive(Clone, Debug, Deserialize)]
-pub struct ListedDocument {
-    pub id: String,
-    #[serde(default)]
-    pub title: Option<String>,
-    pub text_hash: String,
-    #[serde(default)]
-    pub format: Option<String>,
-    pub bytes: usize,
-    #[serde(default)]
-    pub stored_at: Option<i64>,
 }
 
 impl Client {
@@ -181,10 +148,6 @@ impl Client {
         prefix: Option<T>,
         call: CallOptions,
     ) -> impl Future<Output = Result<usize>> + Send + use<T> {
-        #[derive(Deserialize)]
-        struct Deleted {
-            deleted: usize,
-        }
         let shared = Arc::clone(&self.shared);
         async move {
             let prefix = prefix.as_ref().map(AsRef::as_ref);
@@ -194,7 +157,7 @@ impl Client {
             let all = if prefix.is_none() { Some("true") } else { None };
             let path = documents_path(&[("prefix", prefix), ("all", all)]);
             let answer = shared.fetch(&Request::of(Method::DELETE, path), call).await?;
-            answer.read_json::<Deleted>().map(|answer| answer.deleted)
+            answer.read_json::<DeletedDocuments>().map(|answer| answer.deleted)
         }
     }
 

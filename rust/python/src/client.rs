@@ -53,7 +53,7 @@ record! {
 
 record! {
     "pullquote.client",
-    from pullquote_client::ListedDocument,
+    from pullquote_wire::documents::ListedDocument,
     /// A stored document of `Client.list_documents`, without its text.
     ListedDocument {
         /// Its id.
@@ -86,7 +86,7 @@ record! {
 
 record! {
     "pullquote.client",
-    from pullquote_client::PutDocuments,
+    from pullquote_wire::documents::PutDocuments,
     /// What `Client.put_documents` did.
     PutDocuments {
         /// Documents whose ids are new.

@@ -19,7 +19,7 @@ use crate::http::failure::{Cause, Failure};
 use crate::store::hashes::text_hash;
 pub(crate) use database::Store;
 pub use database::check_store;
-pub(crate) use listing::{ListedDocument, Page};
+pub(crate) use listing::Page;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {

@@ -4,6 +4,7 @@
 //! names, types, defaults, ranges and doc comments; what a value does stands where it acts.
 
 pub mod client;
+pub mod documents;
 pub mod embedding_dtype;
 pub mod engine;
 pub mod options;

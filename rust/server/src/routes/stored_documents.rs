@@ -9,6 +9,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing;
 use pullquote_core::engine::Work;
+use pullquote_wire::documents::{DeletedDocuments, DocumentList, PutDocuments};
 use pullquote_wire::result::HASH_PATTERN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::route::{Api, Handling, JSON, Route};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
-use crate::store::{ListedDocument, Page, Stored, not_stored};
+use crate::store::{Page, Stored, not_stored};
 
 /// The longest id in bytes: as long as an address may be.
 pub(crate) const LONGEST_ID: usize = 2048;
@@ -143,14 +144,6 @@ struct NamedDocument {
     text: String,
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct PutDocuments {
-    /// Documents whose ids are new.
-    created: usize,
-    /// Documents that replaced others.
-    replaced: usize,
-}
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with a text and perhaps a title")]
 pub(crate) struct DocumentRequest {
@@ -181,23 +174,6 @@ pub(crate) struct StoredDocument<'document> {
     #[schemars(extend("enum" = ["text", "markdown", "html"]))]
     format: Option<&'document str>,
     text: &'document str,
-}
-
-/// Some of the stored documents.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct DocumentList {
-    documents: Vec<ListedDocument>,
-    /// Stored documents with the prefix.
-    total: usize,
-    /// The `after` of the next page, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct DeletedDocuments {
-    /// Documents that this request has deleted.
-    deleted: usize,
 }
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {

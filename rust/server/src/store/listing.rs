@@ -4,38 +4,14 @@
 //! it to the next text of the same length, and a page of them is the first ones after the last id of the page before
 //! (keyset paging): it costs the same wherever it is, and changes in between neither skip nor repeat other documents.
 
+use pullquote_wire::documents::ListedDocument;
 use rusqlite::{Connection, Result, params};
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use pullquote_wire::result::HASH_PATTERN;
 
 /// Characters of a title in a list.
 const TITLE_CHARS: usize = 1000;
 
 /// Bytes of the ids and titles of a page: less than an answer may have, however they are escaped.
 const PAGE_BYTES: usize = 128 * 1024;
-
-/// A stored document in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct ListedDocument {
-    pub(crate) id: String,
-    /// At most 1,000 characters of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) title: Option<String>,
-    #[schemars(regex(pattern = HASH_PATTERN))]
-    pub(crate) text_hash: String,
-    /// Format that `format="auto"` reads the text as; missing for documents that an older version has stored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["text", "markdown", "html"]))]
-    pub(crate) format: Option<String>,
-    /// Bytes of UTF-8 of its id, title and text.
-    pub(crate) bytes: usize,
-    /// When it was stored, in seconds since 1970; missing as `format`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
-    pub(crate) stored_at: Option<i64>,
-}
 
 /// Some of the documents with a prefix.
 #[derive(Debug, PartialEq, Eq)]
