@@ -42,6 +42,8 @@ pub enum BlockKind {
     Term,
     /// The title of the table or figure next to it.
     Caption,
+    /// The source of the quotation above it, or the caption of the figure above it.
+    Source,
     /// A line of an entry of a log, or data in one line: one unit, unless it is too long.
     Record,
     /// Sentences of one turn of a conversation.
@@ -78,7 +80,7 @@ pub fn marked_level(heading: &str) -> u8 {
 impl BlockKind {
     /// Whether the block is one unit instead of sentences.
     pub const fn is_whole(self) -> bool {
-        !matches!(self, Self::Prose | Self::Item | Self::Caption | Self::Turn | Self::Captions)
+        !matches!(self, Self::Prose | Self::Item | Self::Caption | Self::Source | Self::Turn | Self::Captions)
     }
 }
 

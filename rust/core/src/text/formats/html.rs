@@ -3,9 +3,16 @@
 //! Three steps: `tokens` splits the source into markup and text with a tokenizer that follows the standard, `tree`
 //! tracks the open elements and hides the invisible ones, `text` writes the visible text. Only white space is written
 //! that is not in the source. Nothing recurses with the depth of the source, and every step takes linear time.
+//!
+//! Text stays in its order, but for the readings of a word (`text::ruby`).
 
+mod attributes;
+mod copies;
+mod display;
 mod elements;
+mod events;
 pub(super) mod runs;
+mod tables;
 mod text;
 mod tokens;
 mod tree;

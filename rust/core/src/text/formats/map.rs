@@ -35,6 +35,11 @@ impl SourceMap {
         self.stretches.push(Stretch { text, source, verbatim: false });
     }
 
+    /// Forgets the text from this byte on, where a part starts.
+    pub(super) fn truncate(&mut self, text: usize) {
+        self.stretches.truncate(self.stretches.partition_point(|stretch| stretch.text < text));
+    }
+
     /// The end of the last part of the source.
     pub(super) fn source_end(&self) -> usize {
         self.stretches.last().map_or(0, |last| last.source.end)

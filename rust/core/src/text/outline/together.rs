@@ -125,7 +125,7 @@ impl Groups<'_> {
             let header = self.outline.header_end(start);
             let fits = self.fits(leaf.clone());
             match self.outline.kind(start) {
-                BlockKind::Prose | BlockKind::Caption | BlockKind::Rule => {}
+                BlockKind::Prose | BlockKind::Caption | BlockKind::Source | BlockKind::Rule => {}
                 BlockKind::Heading | BlockKind::Term => self.join(leaf.clone()),
                 _ if fits => self.join(leaf.clone()),
                 BlockKind::Item | BlockKind::Turn | BlockKind::Captions => {}
@@ -289,7 +289,7 @@ impl Groups<'_> {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
             }
             (BlockKind::Code, BlockKind::Prose) => text.starts_with(char::is_lowercase),
-            (BlockKind::Row, BlockKind::Caption) => true,
+            (BlockKind::Row, BlockKind::Caption) | (_, BlockKind::Source) => true,
             (BlockKind::Row, BlockKind::Prose) => is_caption(text) && self.kind_after(next) != Some(BlockKind::Row),
             _ => false,
         }

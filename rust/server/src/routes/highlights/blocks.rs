@@ -29,7 +29,12 @@ pub(super) fn blocks(
 
 const fn name(kind: BlockKind) -> &'static str {
     match kind {
-        BlockKind::Prose | BlockKind::Caption | BlockKind::Record | BlockKind::Turn | BlockKind::Captions => "prose",
+        BlockKind::Prose
+        | BlockKind::Caption
+        | BlockKind::Source
+        | BlockKind::Record
+        | BlockKind::Turn
+        | BlockKind::Captions => "prose",
         BlockKind::Item | BlockKind::Term => "item",
         BlockKind::Heading => "heading",
         BlockKind::HeaderRow | BlockKind::Row => "row",

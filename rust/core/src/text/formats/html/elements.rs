@@ -12,8 +12,35 @@ pub(super) enum ElementRole {
     Inline,
     /// `a`.
     Anchor,
+    /// `b` or `strong`.
+    Strong,
+    Cite,
+    /// `sup`.
+    Superscript,
+    /// `sub`.
+    Subscript,
+    Ruby,
+    /// `rt` or `rtc`: how the text before it in `ruby` is read.
+    Reading,
+    /// `rp`: the parenthesis around a reading, which a browser shows as layout.
+    Parenthesis,
+    Button,
+    /// `select`, of which only its options are shown.
+    Select,
+    /// `option` or `optgroup`, which the next one ends.
+    Choice,
     /// A block that may contain others.
     Block,
+    /// `blockquote`.
+    Quote,
+    /// `details`, and the same for its content.
+    Details,
+    Summary,
+    Figure,
+    /// `figcaption`.
+    FigureCaption,
+    /// `footer`.
+    Footer,
     /// `div` or `address`: a block inside which a new list item still ends the open one.
     Division,
     /// A block that starts a section of the page, and ends an unclosed heading before it.
@@ -46,8 +73,6 @@ pub(super) enum ElementRole {
     Drawing,
     /// `math`: with parsing rules of its own for its content.
     Math,
-    /// `option` or `optgroup`: hidden, and ended by the next one.
-    Choice,
     /// Hidden with its content.
     Hidden,
     /// `title`: hidden, but stored.
@@ -68,6 +93,12 @@ impl ElementRole {
         matches!(
             self,
             Self::Block
+                | Self::Quote
+                | Self::Details
+                | Self::Summary
+                | Self::Figure
+                | Self::FigureCaption
+                | Self::Footer
                 | Self::Division
                 | Self::Section
                 | Self::Paragraph
@@ -95,7 +126,18 @@ impl ElementRole {
 
     /// Whether end tags of inline elements may close elements outside it.
     pub(super) const fn is_inline(self) -> bool {
-        matches!(self, Self::Inline | Self::Anchor)
+        matches!(
+            self,
+            Self::Inline
+                | Self::Anchor
+                | Self::Strong
+                | Self::Cite
+                | Self::Superscript
+                | Self::Subscript
+                | Self::Ruby
+                | Self::Reading
+                | Self::Parenthesis
+        )
     }
 
     /// Whether a list item inside it leaves a list item around it open.
@@ -105,7 +147,7 @@ impl ElementRole {
 
     /// Whether its content is invisible.
     pub(super) const fn is_hidden(self) -> bool {
-        matches!(self, Self::Drawing | Self::Choice | Self::Hidden | Self::Title)
+        matches!(self, Self::Drawing | Self::Hidden | Self::Title)
     }
 
     pub(super) const HEADINGS: [Self; 6] =
@@ -119,9 +161,25 @@ pub(super) fn role(name: &[u8]) -> ElementRole {
     match name {
         b"a" => ElementRole::Anchor,
         b"address" | b"div" => ElementRole::Division,
-        b"blockquote" | b"center" | b"details" | b"dialog" | b"fieldset" | b"figcaption" | b"figure" | b"form"
-        | b"hgroup" | b"legend" | b"marquee" | b"search" | b"summary" => ElementRole::Block,
-        b"article" | b"aside" | b"footer" | b"header" | b"main" | b"nav" | b"section" => ElementRole::Section,
+        b"b" | b"strong" => ElementRole::Strong,
+        b"cite" => ElementRole::Cite,
+        b"sup" => ElementRole::Superscript,
+        b"sub" => ElementRole::Subscript,
+        b"ruby" => ElementRole::Ruby,
+        b"rt" | b"rtc" => ElementRole::Reading,
+        b"rp" => ElementRole::Parenthesis,
+        b"button" => ElementRole::Button,
+        b"select" => ElementRole::Select,
+        b"blockquote" => ElementRole::Quote,
+        b"details" => ElementRole::Details,
+        b"summary" => ElementRole::Summary,
+        b"figure" => ElementRole::Figure,
+        b"figcaption" => ElementRole::FigureCaption,
+        b"footer" => ElementRole::Footer,
+        b"center" | b"dialog" | b"fieldset" | b"form" | b"hgroup" | b"legend" | b"marquee" | b"search" => {
+            ElementRole::Block
+        }
+        b"article" | b"aside" | b"header" | b"main" | b"nav" | b"section" => ElementRole::Section,
         b"p" => ElementRole::Paragraph,
         b"h1" => ElementRole::Heading1,
         b"h2" => ElementRole::Heading2,
@@ -141,9 +199,10 @@ pub(super) fn role(name: &[u8]) -> ElementRole {
         b"svg" => ElementRole::Drawing,
         b"math" => ElementRole::Math,
         b"optgroup" | b"option" => ElementRole::Choice,
-        b"applet" | b"audio" | b"button" | b"canvas" | b"datalist" | b"iframe" | b"meter" | b"noembed"
-        | b"noframes" | b"noscript" | b"object" | b"progress" | b"rp" | b"script" | b"select" | b"style"
-        | b"template" | b"textarea" | b"video" => ElementRole::Hidden,
+        b"applet" | b"audio" | b"canvas" | b"datalist" | b"iframe" | b"meter" | b"noembed" | b"noframes"
+        | b"noscript" | b"object" | b"progress" | b"script" | b"style" | b"template" | b"textarea" | b"video" => {
+            ElementRole::Hidden
+        }
         b"title" => ElementRole::Title,
         b"br" => ElementRole::LineBreak,
         b"hr" => ElementRole::Rule,

@@ -15,7 +15,10 @@ pub(super) fn lawful(source: &str) -> Reading {
     for (start, character) in text.char_indices() {
         let span = map.source_span(ByteSpan { start, end: start + character.len_utf8() });
         assert!(last.start <= span.start && last.end <= span.end, "{span:?} comes before {last:?} in {source:?}");
-        assert!(stands_for(span.of(source), character), "{:?} stands for {character:?} in {source:?}", span.of(source));
+        let part = span.of(source);
+        // Several readings of one word have one span.
+        let is_reading = source.contains("<ruby>") && (part.is_empty() || part.contains('<'));
+        assert!(is_reading || stands_for(part, character), "{part:?} stands for {character:?} in {source:?}");
         last = span;
     }
     if let (Some(first), Some(last)) = (text.chars().next(), text.chars().next_back()) {
@@ -54,7 +57,7 @@ fn stands_for(source: &str, character: char) -> bool {
     let is_white_reference = source.starts_with('&') && character == ' ';
     let is_line_break = source.starts_with("<br") || source.starts_with("</br");
     match character {
-        ' ' => is_same || is_white_reference || source.chars().all(|c| c.is_ascii_whitespace()),
+        ' ' => source.is_empty() || is_same || is_white_reference || source.chars().all(|c| c.is_ascii_whitespace()),
         '\n' => source.is_empty() || is_same || is_reference || is_line_break || source == "\r",
         '\t' => source.is_empty() || is_same || is_reference,
         '\u{fffd}' => is_same || is_reference || source == "\0",
@@ -83,6 +86,13 @@ fn nested() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
+/// Markup that changes where text stands.
+const STYLED: &str = "<ruby>|<rt>|</rt>|<rp>|</ruby>|<sup>|</sup>|<i aria-hidden=true>|</i>|<details>|<summary>|</details>|\
+    <figure>|<figcaption>|</figure>|<blockquote>|<footer>|<cite>|</cite>|<td colspan=2 rowspan=3>|<thead>|</thead>|\
+    <p style=white-space:pre>|<i style=white-space:pre-line>|<div style=display:flex>|<b style=display:block>|\
+    <div style=visibility:hidden>|<i style=visibility:visible>|<div style=display:table>|<div style=display:table-row>|\
+    <div style=display:table-cell>";
+
 /// Random sequences of conflicting markup.
 fn soup() -> impl Strategy<Value = String> {
     let mut pieces = vec![
@@ -98,6 +108,7 @@ fn soup() -> impl Strategy<Value = String> {
     ];
     pieces.extend(REFERENCES.map(|(reference, _)| reference).iter().filter(|reference| reference.ends_with(';')));
     pieces.extend(["&amp-", "&#x30-", "&#128512<"]);
+    pieces.extend(STYLED.split('|'));
     prop::collection::vec(prop::sample::select(pieces), 0..60).prop_map(|pieces| pieces.concat())
 }
 

@@ -23,9 +23,9 @@ pub fn html_runs(source: &str, spans: &[CharSpan], check: &Check) -> Result<Vec<
         check()?;
         let own = runs.len();
         for (shown, part) in reading.map.parts(ByteSpan { start: byte(span.start), end: byte(span.end) }) {
-            // A `br` is a line end of the text.
-            let is_tag = part.of(source).starts_with('<') && shown.of(&reading.text) == "\n";
-            if part.is_empty() || is_tag || is_within(&events.closed, part) {
+            // A `br` is a line end of the text, and the reading of a word may come from several elements.
+            let has_tag = part.of(source).contains('<') && shown.of(&reading.text) != part.of(source);
+            if part.is_empty() || has_tag || is_within(&events.closed, part) {
                 continue;
             }
             match runs[own..].last_mut() {

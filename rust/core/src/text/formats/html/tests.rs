@@ -1,6 +1,6 @@
 use super::Reading;
 use super::property_tests::{REFERENCES, lawful};
-use crate::text::page::BlockKind::{self, Caption, Code, HeaderRow, Heading, Item, Prose, Row, Term};
+use crate::text::page::BlockKind::{self, Caption, Code, HeaderRow, Heading, Item, Prose, Row, Rule, Source, Term};
 use crate::text::page::ByteSpan;
 
 type Cut<'text> = (&'text str, BlockKind, bool);
@@ -97,8 +97,8 @@ fn tables_of_data_are_rows() {
         ),
         (
             "<table><tr><td><td>A<td> <td>B<td></table><table><td>C<br>D</table>",
-            "A\t\tB\n\nC\nD",
-            &[("A\t\tB", Row, false), ("C\nD", Row, false)],
+            "\tA\t\tB\n\nC\nD",
+            &[("\tA\t\tB", Row, false), ("C\nD", Row, false)],
         ),
         ("<ul><li><table><tr><td>A<tr><td>B</table></ul>", "A\nB", &[("A", Row, false), ("B", Row, true)]),
         ("<tr><td>A</td><td>B</td></tr>", "A\n\nB", &[("A", Prose, false), ("B", Prose, false)]),
@@ -119,7 +119,12 @@ fn tables_of_layout_are_not() {
             "A\n\nB\nC",
             &[("A", Prose, false), ("B", Item, false), ("C", Item, false)],
         ),
-        ("<table><tr><td>A<td><p hidden>B</p>C</table>", "A\n\nC", &[("A", Prose, false), ("C", Prose, false)]),
+        ("<table role=presentation><tr><td>A<td>B</table>", "A\n\nB", &[("A", Prose, false), ("B", Prose, false)]),
+        (
+            "<table><tr><td><p>A</p><td>B<tr><td><h2>C</h2><td>D</table>",
+            "A\n\nB\n\nC\n\nD",
+            &[("A", Prose, false), ("B", Prose, false), ("C", Heading, false), ("D", Prose, false)],
+        ),
     ]);
     let long = "word ".repeat(LONGEST_DATA / 5 + 1);
     let blocks = |cell: &str| lawful(&format!("<table><tr><td>A<td>{cell}</table>")).blocks;
@@ -171,14 +176,227 @@ fn hidden_html_is_left_out() {
         ("A<svg><path><p>B", "A\n\nB"),
         ("<math><mi>x</mi><mo>=</mo><mn>1</mn><annotation>y</annotation><![CDATA[z]]></math>", "x=1z"),
         ("A<iframe><p>B</iframe><object>C</object><video>D</video><canvas>E</canvas>F", "AF"),
-        ("A<select><option>B<option>C</select>D<textarea><p>E</textarea><button>F</button>G", "ADG"),
-        ("A<span hidden>B<span>C</span>D</span>E<i aria-hidden=TRUE>F</i>G<i aria-hidden=false>H</i>", "AEGH"),
+        ("A<textarea><p>B</textarea>C<input value=D>E<select>F<p>G</select>", "ACE"),
+        ("A<span hidden>B<span>C</span>D</span>E<i aria-hidden=TRUE>F</i>G<i aria-hidden=false>H</i>", "AEFGH"),
         ("A<span style='color:red; DISPLAY : none !important'>B</span>C<p style=display:block>D", "AC\n\nD"),
         ("A<div hidden><p>B</div>C", "AC"),
-        ("A<ruby>漢<rp>(</rp><rt>B</rt><rp>)</rp></ruby>", "A漢B"),
         ("A<dialog>B</dialog><dialog open>C</dialog>", "A\n\nC"),
-        ("<p><i aria-hidden=true>A<p>B", "B"),
-        ("<b hidden hidden=x>A</b><input hidden>B<br hidden>C", "B\nC"),
+        ("<p><i aria-hidden=true>A<p>B", "A\n\nB"),
+        ("<b hidden hidden=x>A</b><input hidden>B<br hidden>C", "BC"),
+    ]);
+}
+
+#[test]
+fn cells_keep_their_row_and_column() {
+    let day = |cell: &str| format!("<table><tr><th>Day<th>Hours<tr><td>Mon<td>{cell}<tr><td>Tue<td>closed</table>");
+    for (cell, text) in [
+        ("<p>9-5</p>", "9-5"),
+        ("<div>9-12</div><div>1-5</div>", "9-12\n1-5"),
+        ("<ul><li>9-12<li>1-5</ul>", "9-12\n1-5"),
+        ("<table><tr><td>9<td>5</table>", "9\t5"),
+        ("Hours:<table><tr><td>9<td>5<tr><td>6<td>7</table>", "Hours:\n9\t5\n6\t7"),
+        ("<pre>\nopen()\n  close()\n</pre>", "open()\n  close()"),
+        ("<h4>9</h4>-5", "9\n-5"),
+        ("<dl><dt>Door<dd>9-5</dl>", "Door\n9-5"),
+        ("<p style='white-space: pre-line'>9-12\n 1-5", "9-12\n1-5"),
+    ] {
+        assert_eq!(lawful(&day(cell)).text, format!("Day\tHours\nMon\t{text}\nTue\tclosed"), "{cell}");
+    }
+    let header = |row| (row, HeaderRow, false);
+    check(&[
+        (
+            "<table><tr><td><th>Basic<th>Pro<tr><td>Price<td>5<td>9</table>",
+            "\tBasic\tPro\nPrice\t5\t9",
+            &[header("\tBasic\tPro"), ("Price\t5\t9", Row, true)],
+        ),
+        (
+            "<table><thead><tr><td>Day<td>Hours</thead><tbody><tr><td>Mon<td>9-5</table>",
+            "Day\tHours\nMon\t9-5",
+            &[header("Day\tHours"), ("Mon\t9-5", Row, true)],
+        ),
+        (
+            "<table><thead><tr><th><th colspan=2>2023<th>2024</thead><tr><th>a<td>1<td>2<td>3</table>",
+            "\t2023\t\t2024\na\t1\t2\t3",
+            &[header("\t2023\t\t2024"), ("a\t1\t2\t3", Row, true)],
+        ),
+        (
+            "<table><tr><th rowspan=2>Ann<td>1<tr><td>2<tr><th>Bob<td>3</table>",
+            "Ann\t1\n\t2\nBob\t3",
+            &[("Ann\t1", Row, false), ("\t2", Row, true), ("Bob\t3", Row, true)],
+        ),
+        (
+            "<table><tr><td><p>A<td><p>B<tr><td><p>C<td><p>D</table>",
+            "A\tB\nC\tD",
+            &[("A\tB", Row, false), ("C\tD", Row, true)],
+        ),
+    ]);
+}
+
+#[test]
+fn buttons_and_options_are_text_but_not_controls() {
+    check(&[
+        (
+            "<p>Press <button>OK</button>, then wait.</p>",
+            "Press OK, then wait.",
+            &[("Press OK, then wait.", Prose, false)],
+        ),
+        (
+            "<h2><button>Is it dry</button></h2>Yes.",
+            "Is it dry\n\nYes.",
+            &[("Is it dry", Heading, false), ("Yes.", Prose, false)],
+        ),
+        (
+            "<button>Is it dry?</button><p>Yes.",
+            "Is it dry?\n\nYes.",
+            &[("Is it dry?", Prose, false), ("Yes.", Prose, false)],
+        ),
+        (
+            "<div><button aria-expanded=false>Delivery</button></div><div>Three days.</div>",
+            "Delivery\n\nThree days.",
+            &[("Delivery", Heading, false), ("Three days.", Prose, false)],
+        ),
+        (
+            "<p>Run:</p><div><button>Copy</button><pre>ls</pre></div>",
+            "Run:\n\nls",
+            &[("Run:", Prose, false), ("ls", Code, false)],
+        ),
+        (
+            "A<p><button>Share</button> <button>Save</button></p>B",
+            "A\n\nB",
+            &[("A", Prose, false), ("B", Prose, false)],
+        ),
+        ("<nav><button aria-expanded=false>Menu</button></nav>B", "B", &[("B", Prose, false)]),
+        (
+            "Size <select><option>S<option>M</select> of it",
+            "Size\nS\nM\nof it",
+            &[("Size", Prose, false), ("S", Rule, false), ("M", Rule, false), ("of it", Prose, false)],
+        ),
+    ]);
+    check_text(&[("One<button>two</button>three", "One two three"), ("<label>A</label> <legend>B</legend>", "A\n\nB")]);
+}
+
+#[test]
+fn what_is_hidden_from_screen_readers_is_shown_unless_it_is_a_copy() {
+    check_text(&[
+        ("<main aria-hidden=true><h1>A</h1><p>B</main><div role=dialog>C</div>", "A\n\nB\n\nC"),
+        ("<main aria-hidden=true>A <math><mi>x</mi></math><p>B</main><span class=sr-only>C</span>", "A x\n\nB\n\nC"),
+        ("<p><span aria-hidden=true>5 of 9</span> <span class='x sr-only'>Five</span>", "Five"),
+        ("<p><b class=a-offscreen>$1.50</b><i aria-hidden=true>$<i>1.</i><sup>50</sup></i>", "$1.50"),
+        ("<p><i aria-hidden=true>One</i> <b>one</b> <i aria-hidden=true>two</i>", "one two"),
+        ("<p>So <span><span><math><mi>x</mi></math></span><span aria-hidden=true>x<b>y</b></span></span>.", "So x."),
+        ("<p>So <i><i aria-hidden=true>x</i><i><math><mi>x</mi></math></i></i>.", "So x."),
+        ("<h2>A <a aria-hidden=true>#</a></h2><p aria-hidden=true>★★☆", "A"),
+        ("<i class=material-icons aria-hidden=true>home</i>A<nav aria-hidden=true>B</nav>", "A"),
+        ("<div role=dialog aria-hidden=true>A</div>B", "B"),
+        ("<ul aria-hidden=true><li>A</ul><p aria-hidden=false>B", "A\n\nB"),
+    ]);
+}
+
+#[test]
+fn styles_are_followed() {
+    check_text(&[
+        ("<p style='visibility:hidden'>A<b style='visibility: visible'>B</b>C", "B"),
+        ("<div style='content-visibility:hidden'>A</div>B<div style='content-visibility:auto'>C", "B\n\nC"),
+        ("<div hidden=until-found>A</div><div popover>B</div>C", "A\n\nC"),
+        ("<b style='display:block'>A</b><a style='display: flex'>B</a>C", "A\n\nB\n\nC"),
+        ("<div style=display:inline>A</div> <p style=display:inline>B</p>", "A B"),
+        ("<div style='display:grid'><span>A</span><span>B</span></div>", "A\n\nB"),
+        ("<ul><li style='display: inline'>A</li> <li style='display: inline-block'>B</li></ul>", "A B"),
+        (
+            "<div style=display:table><div style=display:table-row><div style=display:table-cell>A</div><div \
+             style=display:table-cell>B</div></div></div>",
+            "A\tB",
+        ),
+        ("<p style='white-space:pre-line'> A   b \n  C\n\n D", "A b\nC\n\nD"),
+        ("<p style='white-space: pre-wrap'>A  b\n  C\n\n D</p>E", "A  b\n  C\n\n D\n\nE"),
+        ("A <i style='white-space:pre'>b  c</i>  d", "A b  c d"),
+        ("<pre style='white-space:normal'>A\n  b</pre>", "A b"),
+    ]);
+    check(&[
+        (
+            "<div style='white-space:pre; font-family: Menlo, monospace'><div>a</div><div>  b</div></div>",
+            "a\n  b",
+            &[("a", Code, false), ("b", Code, true)],
+        ),
+        (
+            "<p style='white-space:break-spaces'>5 Long Road\nLeeds</p>",
+            "5 Long Road\nLeeds",
+            &[("5 Long Road\nLeeds", Prose, false)],
+        ),
+    ]);
+}
+
+#[test]
+fn readings_follow_the_word() {
+    check_text(&[
+        ("あの<ruby>表<rt>ひょう</rt>示<rt>じ</rt></ruby>が", "あの表示 ひょうじ が"),
+        (
+            "<ruby>表<rp>(</rp><rt>ひょう</rt><rp>)</rp></ruby><ruby>示<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>。",
+            "表示(ひょうじ)。",
+        ),
+        ("<ruby><rb>表<rb>示<rtc><rt>ひょう<rt>じ</rtc></ruby>が", "表示 ひょうじ が"),
+        ("<ruby>漢<rt>hàn<rt></ruby><ruby>字<rt>zì</ruby>", "漢字 hàn zì"),
+        ("The <ruby>WWW<rt>World\n Wide Web</rt></ruby> grew", "The WWW World Wide Web grew"),
+        ("<ruby>WWW <rp>(<rt>web<rp>)</ruby>.", "WWW(web)."),
+        ("<ruby>表<rt>ひょう</ruby><p>示", "表 ひょう\n\n示"),
+        ("A<rp>(</rp><rt>B</rt>", "AB"),
+    ]);
+}
+
+#[test]
+fn notes_do_not_fuse_with_words_and_numbers() {
+    check_text(&[
+        ("the end.<sup><a>12</a></sup>The", "the end.12 The"),
+        ("in 1940<sup>3</sup> and 10<sup>6</sup>", "in 1940 3 and 10 6"),
+        ("1<sup>st</sup>, km<sup>2</sup>, H<sub>2</sub>O, <sup>14</sup>C", "1st, km2, H2O, 14C"),
+        ("a law<sup>4</sup><p><sup>4</sup>See", "a law 4\n\n4 See"),
+    ]);
+}
+
+#[test]
+fn blocks_say_what_belongs_to_them() {
+    check(&[
+        (
+            "<details><summary>A</summary><p>B<p>C</details>D",
+            "A\n\nB\n\nC\n\nD",
+            &[("A", Term, false), ("B", Item, true), ("C", Item, true), ("D", Prose, false)],
+        ),
+        (
+            "<p><b>A</b><br>B.<p><strong>C</strong><p><b>D.</b><p><b>E</b> f",
+            "A\nB.\n\nC\n\nD.\n\nE f",
+            &[
+                ("A", Heading, false),
+                ("B.", Prose, false),
+                ("C", Heading, false),
+                ("D.", Prose, false),
+                ("E f", Prose, false),
+            ],
+        ),
+        (
+            "<blockquote><p>A<footer>B</footer></blockquote>C",
+            "A\n\nB\n\nC",
+            &[("A", Prose, false), ("B", Source, false), ("C", Prose, false)],
+        ),
+        (
+            "<blockquote>A<br><cite>B</cite></blockquote><cite>C</cite> d",
+            "A\nB\n\nC d",
+            &[("A", Prose, false), ("B", Source, false), ("C d", Prose, false)],
+        ),
+        (
+            "<figure><pre>A</pre><figcaption>B</figcaption></figure>C",
+            "A\n\nB\n\nC",
+            &[("A", Code, false), ("B", Source, false), ("C", Prose, false)],
+        ),
+        (
+            "<figure><figcaption>A</figcaption><table><tr><td>B</table></figure><figure><img><figcaption>C</figure>",
+            "A\n\nB\n\nC",
+            &[("A", Caption, false), ("B", Row, false), ("C", Prose, false)],
+        ),
+        (
+            "<dl><dt><p>A</p><dd><div>B<pre>C</pre></div></dl>",
+            "A\n\nB\n\nC",
+            &[("A", Term, false), ("B", Item, false), ("C", Code, false)],
+        ),
     ]);
 }
 
@@ -201,7 +419,7 @@ fn broken_markup_is_read_as_browsers_do() {
         ("<table><tr><td>A</div>B</table>", "AB"),
         ("<h1>A<h2>B</h1>C", "A\n\nB\n\nC"),
         ("A</br>B", "A\nB"),
-        ("A<select><p>B</select>C", "AC"),
+        ("A<select><p>B</select>C", "A\n\nC"),
     ]);
 }
 

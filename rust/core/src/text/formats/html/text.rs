@@ -1,18 +1,34 @@
 //! Writes the visible text of a page, with its blocks, links and source map.
 //!
-//! White space is written together with the character after it. So lines and blocks never end in white space, and the
-//! separation of two blocks depends on all elements that ended and started between them.
+//! White space is written together with the character after it ([`characters`]). So lines and blocks never end in white
+//! space, and the separation of two blocks depends on all elements that ended and started between them.
+
+mod characters;
+mod columns;
+mod joints;
+mod ruby;
 
 use super::Reading;
+use super::attributes::WhiteSpace;
 use super::elements::ElementRole;
-use super::tree::{Event, Events};
+use super::events::{Event, Events};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::formats::map::SourceMap;
 use crate::text::page::{Block, BlockKind, ByteSpan};
+use characters::White;
+use columns::Columns;
+use joints::Joint;
+use ruby::Readings;
 
 /// Bytes of the longest link that is never split; longer ones are linked prose.
 const LONGEST_LINK: usize = 200;
+
+/// Bytes of the longest bold line that is a heading.
+const LONGEST_BOLD_HEADING: usize = 100;
+
+/// Words of the longest lone button that is part of the page's controls (`Copy`, `Share`), not of its text.
+const LONGEST_CONTROL: usize = 3;
 
 /// An event counts as this many bytes of text between two checks.
 const BYTES_PER_EVENT: usize = 16;
@@ -24,21 +40,29 @@ pub(super) fn write(source: &str, events: &Events, check: &Check) -> Result<Read
     for (index, &event) in events.list.iter().enumerate() {
         by_event.reach(index * BYTES_PER_EVENT)?;
         match event {
-            Event::Open(role) => {
-                writer.top_mut().has_data |= role == ElementRole::Cell;
-                writer.open(role, false);
-            }
-            Event::OpenHeaderCell => writer.open(ElementRole::Cell, false),
+            Event::Open(role) if role.is_inline() => writer.open_in_line(role),
+            Event::Open(role) => writer.open(role),
             Event::OpenTerm => {
-                writer.open(ElementRole::Term, false);
-                writer.top_mut().kind = BlockKind::Term;
+                writer.open(ElementRole::Term);
+                if writer.top().kind == BlockKind::Item {
+                    writer.top_mut().kind = BlockKind::Term;
+                }
             }
-            Event::OpenTable { layout } => writer.open(ElementRole::Table, layout),
+            Event::OpenTable { layout } => writer.open_table(layout),
+            Event::OpenCell { names, columns, rows } => writer.open_cell(names, columns, rows),
+            Event::OpenButton { discloses } => {
+                writer.open_in_line(ElementRole::Button);
+                writer.top_mut().discloses = discloses;
+            }
+            Event::OpenWhiteSpace(white) => {
+                writer.open_in_line(ElementRole::Inline);
+                writer.top_mut().white = white;
+            }
             Event::Close => writer.close(),
             Event::Text(span) => writer.verbatim(span, &mut by_text)?,
             Event::Decoded { source, text } => writer.decoded(source, text.of(&events.decoded)),
             Event::LineBreak(span) => writer.line_break(span),
-            Event::Boundary => writer.boundary(writer.top().between),
+            Event::Boundary => writer.separate(writer.top().between),
         }
     }
     writer.end_block();
@@ -63,6 +87,7 @@ enum Separation {
 
 /// An open element.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Frame {
     role: ElementRole,
     /// The kind of blocks directly in it.
@@ -77,16 +102,29 @@ struct Frame {
     between: Separation,
     /// Whether it belongs to a data table, not to a layout table.
     is_data: bool,
-    /// For a table: whether it has a row yet. For a row: whether it has a cell yet.
+    /// Whether it is in a cell of a data table: all of that is in one block, with its row.
+    in_cell: bool,
+    /// The index of the frame of that row.
+    row: usize,
+    /// Whether its cell names a column or row.
+    names: bool,
+    /// For a table: whether it has a row yet. For a row in a cell: whether it has a cell yet.
     has_part: bool,
-    /// For a row: whether it has a cell other than headers.
+    /// For a row: whether it has text in a cell other than headers.
     has_data: bool,
-    /// For a link: its start in the text, and whether a block was open there.
-    link: (usize, bool),
+    /// For an element of a line: its start in the text, and whether a block was open there.
+    start: (usize, bool),
     /// The level of the heading that it is inside of, or 0.
     heading_level: u8,
     /// The number of lists that it is in.
     depth: u8,
+    white: WhiteSpace,
+    in_quote: bool,
+    in_ruby: bool,
+    /// `rt` or `rp`, if it is in one.
+    reading: Option<ElementRole>,
+    /// For a button: whether it opens and closes what follows.
+    discloses: bool,
 }
 
 impl Frame {
@@ -98,20 +136,29 @@ impl Frame {
         separation: Separation::None,
         between: Separation::Paragraph,
         is_data: false,
+        in_cell: false,
+        row: 0,
+        names: false,
         has_part: false,
         has_data: false,
-        link: (0, false),
+        start: (0, false),
         heading_level: 0,
         depth: 0,
+        white: WhiteSpace::Collapsed,
+        in_quote: false,
+        in_ruby: false,
+        reading: None,
+        discloses: false,
     };
 }
 
-/// White space of code, written before the next character.
-#[derive(Clone, Copy)]
-struct White {
-    source: ByteSpan,
-    /// The character to write instead; `None` to copy the source.
-    decoded: Option<char>,
+/// How far elements that follow each other from the start of the open block cover it.
+#[derive(Clone, Copy, Default)]
+struct Covered {
+    strong: usize,
+    cite: usize,
+    button: usize,
+    discloses: bool,
 }
 
 #[derive(Default)]
@@ -124,18 +171,25 @@ struct Writer<'source> {
     title: Option<String>,
     /// The root and the open elements.
     frames: Vec<Frame>,
+    /// The columns of the open data tables that are not in cells.
+    columns: Vec<Columns>,
     /// The start of the open block.
     block: Option<usize>,
+    /// The end of the text before it, and its separation from that.
+    origin: (usize, Separation),
+    covered: Covered,
     /// The separator before the next block.
     separation: Separation,
     /// The first white space character since the last other character on the line; becomes one space.
     space: Option<ByteSpan>,
     /// The span of the first line break since the last character, and whether there were more.
     line_break: Option<(ByteSpan, bool)>,
-    /// Cells of a row that started since the last character.
+    /// Columns of a row that started since the last character.
     tabs: usize,
-    /// Since the last character.
-    code_space: Vec<White>,
+    /// White space that stays, since the last character.
+    kept_space: Vec<White>,
+    joint: Joint,
+    readings: Readings,
 }
 
 impl Writer<'_> {
@@ -147,20 +201,35 @@ impl Writer<'_> {
         self.frames.last_mut().expect("the root stays open")
     }
 
-    fn open(&mut self, role: ElementRole, layout: bool) {
-        let parent = self.top();
-        if role == ElementRole::Anchor {
-            self.frames.push(Frame { role, link: (self.text.len(), self.block.is_some()), ..parent });
-            return;
+    fn open_in_line(&mut self, role: ElementRole) {
+        // The source of a quotation on a line of its own.
+        if role == ElementRole::Cite && self.top().in_quote && !self.top().in_cell && self.line_break.is_some() {
+            self.boundary(Separation::Line);
         }
-        let is_code = parent.kind == BlockKind::Code;
+        let start = (self.text.len(), self.block.is_some());
+        let mut frame = Frame { role, start, separation: Separation::None, ..self.top() };
+        match role {
+            ElementRole::Ruby => frame.in_ruby = true,
+            ElementRole::Reading | ElementRole::Parenthesis => frame.reading = Some(role),
+            _ => self.joint = Joint::before(role, self.joint),
+        }
+        self.frames.push(frame);
+    }
+
+    fn open(&mut self, role: ElementRole) {
+        let parent = self.top();
+        let own = self.frames.len();
         // Blocks inside a heading show that it was not closed.
         let prose = if parent.kind == BlockKind::Heading { BlockKind::Prose } else { parent.kind };
-        let own = self.frames.len();
-        let in_data = parent.is_data;
         let mut frame =
             Frame { role, has_part: false, has_data: false, is_data: false, separation: parent.between, ..parent };
+        if role == ElementRole::Pre {
+            frame.white = WhiteSpace::Preserved;
+        }
+        let is_fixed = parent.in_cell || parent.kind == BlockKind::Code;
         match role {
+            ElementRole::Row if parent.in_cell => frame.is_data = true,
+            _ if is_fixed => {}
             _ if role.heading_level() > 0 => {
                 (frame.kind, frame.heading_level) = (BlockKind::Heading, role.heading_level());
                 frame.separation = Separation::Paragraph;
@@ -170,63 +239,130 @@ impl Writer<'_> {
                 frame.depth = parent.depth.saturating_add(1);
                 (frame.separation, frame.between) = (Separation::Line, Separation::Line);
             }
+            // Its summary is a term that the rest defines.
+            ElementRole::Details => {
+                (frame.kind, frame.owner) = (BlockKind::Item, own);
+                frame.depth = parent.depth.saturating_add(1);
+                (frame.separation, frame.between) = (Separation::Paragraph, Separation::Paragraph);
+            }
+            ElementRole::Summary if parent.role == ElementRole::Details => frame.kind = BlockKind::Term,
             ElementRole::Pre => {
                 (frame.kind, frame.owner) = (BlockKind::Code, own);
                 (frame.separation, frame.between) = (Separation::Paragraph, Separation::Line);
             }
-            ElementRole::Table => {
-                (frame.kind, frame.is_data) = (prose, !layout);
-                frame.separation = Separation::Paragraph;
-            }
-            ElementRole::Row if in_data => {
+            ElementRole::Row if parent.is_data => {
                 (frame.kind, frame.owner, frame.is_data) = (BlockKind::Row, own - 1, true);
                 frame.separation = Separation::Line;
-            }
-            ElementRole::Cell if in_data => {
-                frame.is_data = true;
-                frame.separation = Separation::None;
             }
             ElementRole::Caption => {
                 (frame.kind, frame.separation) = (BlockKind::Caption, Separation::Paragraph);
             }
-            ElementRole::Paragraph | ElementRole::Row | ElementRole::Cell => {
+            ElementRole::FigureCaption if parent.role == ElementRole::Figure => {
+                let is_below = self.blocks.len() > parent.before || self.block.is_some();
+                frame.kind = if is_below { BlockKind::Source } else { BlockKind::Caption };
+            }
+            ElementRole::Footer if parent.in_quote => frame.kind = BlockKind::Source,
+            ElementRole::Quote => (frame.kind, frame.in_quote) = (prose, true),
+            ElementRole::Choice => (frame.kind, frame.separation) = (BlockKind::Rule, Separation::Line),
+            ElementRole::Table | ElementRole::Paragraph | ElementRole::Row | ElementRole::Cell => {
                 frame.kind = prose;
                 frame.separation = Separation::Paragraph;
             }
-            ElementRole::Section | ElementRole::List => frame.kind = prose,
+            ElementRole::Section | ElementRole::Footer | ElementRole::List => frame.kind = prose,
             _ => {}
         }
-        if is_code {
-            (frame.kind, frame.owner) = (parent.kind, parent.owner);
-            (frame.separation, frame.between) = (parent.between, parent.between);
-        }
-        if frame.separation == Separation::None {
-            self.start_cell();
-        } else {
-            self.boundary(frame.separation);
-        }
+        self.separate(frame.separation);
         frame.before = self.blocks.len();
+        self.frames.push(frame);
+    }
+
+    fn open_table(&mut self, layout: bool) {
+        self.open(ElementRole::Table);
+        if !layout && self.top().kind != BlockKind::Code && !self.top().in_cell {
+            self.top_mut().is_data = true;
+            self.columns.push(Columns::default());
+        }
+    }
+
+    fn open_cell(&mut self, names: bool, columns: u8, rows: u8) {
+        let parent = self.top();
+        if !parent.is_data || parent.kind != BlockKind::Row {
+            self.open(ElementRole::Cell);
+            return;
+        }
+        let is_first = !std::mem::replace(&mut self.top_mut().has_part, true);
+        // The first cell of a row inside a cell is after a line end.
+        if !(parent.in_cell && is_first) {
+            self.start_cell();
+        }
+        self.tabs += match self.columns.last_mut() {
+            Some(own) if !parent.in_cell => own.start_cell(columns, rows),
+            _ => usize::from(!is_first),
+        };
+        let row = if parent.in_cell { parent.row } else { self.frames.len() - 1 };
+        let names = names || parent.in_cell && parent.names;
+        let frame =
+            Frame { role: ElementRole::Cell, separation: Separation::None, in_cell: true, row, names, ..parent };
         self.frames.push(frame);
     }
 
     fn close(&mut self) {
         let frame = self.top();
+        let end = self.text.len();
         match frame.role {
-            ElementRole::Anchor => self.end_link(frame.link),
-            _ if frame.separation == Separation::None => {}
-            _ => self.boundary(frame.separation),
+            ElementRole::Anchor => self.end_link(frame.start),
+            ElementRole::Strong => self.covered.strong = self.cover(self.covered.strong, frame.start.0),
+            ElementRole::Cite if frame.in_quote => {
+                self.covered.cite = self.cover(self.covered.cite, frame.start.0);
+            }
+            ElementRole::Button => {
+                self.covered.button = self.cover(self.covered.button, frame.start.0);
+                self.covered.discloses |= frame.discloses;
+            }
+            _ => {}
+        }
+        if frame.separation != Separation::None {
+            self.separate(frame.separation);
+        }
+        self.joint = Joint::after(frame.role, frame.start.0, end, self.joint);
+        match frame.role {
+            ElementRole::Row if frame.is_data && !frame.in_cell => {
+                self.columns.last_mut().into_iter().for_each(Columns::end_row);
+            }
+            ElementRole::Table if frame.is_data => {
+                self.columns.pop();
+            }
+            ElementRole::Figure => self.end_figure(frame.before),
+            _ => {}
         }
         self.frames.pop();
+        if frame.has_data && frame.separation == Separation::None {
+            self.top_mut().has_data = true;
+        }
+    }
+
+    /// The end of what covers the open block, after an element that started there.
+    fn cover(&self, covered: usize, start: usize) -> usize {
+        let Some(block) = self.block else { return covered };
+        let covered = covered.max(block);
+        let is_next = start <= covered || self.text.get(covered..start).is_some_and(|gap| gap.trim().is_empty());
+        if is_next { self.text.len() } else { covered }
+    }
+
+    /// The caption of a picture is text.
+    fn end_figure(&mut self, before: usize) {
+        if let [caption] = &mut self.blocks[before..]
+            && caption.kind == BlockKind::Caption
+        {
+            caption.kind = BlockKind::Prose;
+        }
     }
 
     fn start_cell(&mut self) {
+        self.write_readings();
         self.space = None;
         self.line_break = None;
-        if let Some(row) = self.frames.last_mut()
-            && std::mem::replace(&mut row.has_part, true)
-        {
-            self.tabs += 1;
-        }
+        self.kept_space.clear();
     }
 
     /// Adds the link if it is short and in one block.
@@ -235,11 +371,29 @@ impl Writer<'_> {
         if in_block && block > start {
             return;
         }
+        // Not in a text that was taken back.
+        let before = self.text.get(start.min(block)..block);
+        let Some(_) = self.text.get(start.max(block)..) else { return };
         let link = ByteSpan { start: start.max(block), end: self.text.len() }.trimmed(&self.text);
-        let is_first_block = in_block || self.text[start..block].trim().is_empty();
+        let is_first_block = in_block || before.is_some_and(|before| before.trim().is_empty());
         let is_behind = self.links.last().is_none_or(|last| last.end <= link.start);
         if is_first_block && is_behind && !link.is_empty() && link.len() <= LONGEST_LINK {
             self.links.push(link);
+        }
+    }
+
+    /// Separates what follows, by a line end in cells.
+    fn separate(&mut self, separation: Separation) {
+        if !self.top().in_cell {
+            self.boundary(separation);
+            return;
+        }
+        self.write_readings();
+        self.space = None;
+        self.kept_space.clear();
+        if self.block.is_some() && self.tabs == 0 {
+            let end = self.map.source_end();
+            self.line_break.get_or_insert((ByteSpan { start: end, end }, false));
         }
     }
 
@@ -250,16 +404,30 @@ impl Writer<'_> {
         self.space = None;
         self.line_break = None;
         self.tabs = 0;
-        self.code_space.clear();
+        self.kept_space.clear();
+        self.joint = Joint::default();
     }
 
     fn end_block(&mut self) {
+        self.write_readings();
         let Some(start) = self.block.take() else { return };
-        let span = ByteSpan { start, end: self.text.len() }.trimmed(&self.text);
+        let Frame { kind, owner, heading_level, has_data, depth, .. } = self.top();
+        let mut span = ByteSpan { start, end: self.text.len() }.trimmed(&self.text);
         if span.is_empty() {
             return;
         }
-        let Frame { kind, owner, heading_level, has_data, depth, .. } = self.top();
+        let covered = std::mem::take(&mut self.covered);
+        let words = span.of(&self.text).split_whitespace().count();
+        let is_control = words <= LONGEST_CONTROL && !span.of(&self.text).ends_with(['?', '？', '؟']);
+        let is_text = matches!(kind, BlockKind::Prose | BlockKind::Item);
+        if is_text && covered.button >= span.end && is_control && !covered.discloses {
+            self.drop_block();
+            return;
+        }
+        let tabs = self.text[start..].bytes().take_while(|byte| *byte == b'\t').count();
+        if kind == BlockKind::Row && start + tabs == span.start {
+            span.start = start;
+        }
         let owner = &mut self.frames[owner];
         let continues = match kind {
             BlockKind::Item | BlockKind::Term | BlockKind::Code => self.blocks.len() > owner.before,
@@ -272,163 +440,28 @@ impl Writer<'_> {
         let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::HeaderRow);
         let is_header = kind == BlockKind::Row && !has_data && (!continues || after_header);
         let level = if kind == BlockKind::Heading { heading_level } else { depth };
-        let kind = if is_header { BlockKind::HeaderRow } else { kind };
+        let is_title = covered.strong >= span.end && is_bold_title(span.of(&self.text))
+            || covered.button >= span.end && covered.discloses;
+        let (kind, level) = match kind {
+            _ if is_header => (BlockKind::HeaderRow, level),
+            BlockKind::Prose if is_title => (BlockKind::Heading, 0),
+            BlockKind::Prose if covered.cite >= span.end && !self.blocks.is_empty() => (BlockKind::Source, level),
+            _ => (kind, level),
+        };
         self.blocks.push(Block { span, kind, continues, level });
     }
 
-    fn line_break(&mut self, span: ByteSpan) {
-        if self.top().kind == BlockKind::Code {
-            self.code_white(White { source: span, decoded: Some('\n') });
-        } else {
-            self.space = None;
-            self.line_break = Some(self.line_break.map_or((span, false), |(first, _)| (first, true)));
-        }
-    }
-
-    /// Writes text that is identical in the source.
-    fn verbatim(&mut self, span: ByteSpan, checkpoints: &mut Checkpoints) -> Result<()> {
-        let is_code = self.top().kind == BlockKind::Code;
-        let mut start = span.start;
-        while start < span.end {
-            checkpoints.reach(start)?;
-            let rest = &self.source[start..span.end];
-            let word = rest.find(is_white).unwrap_or(rest.len());
-            if word > 0 {
-                self.before_character();
-                self.map.push_verbatim(self.text.len(), ByteSpan { start, end: start + word });
-                self.text.push_str(&rest[..word]);
-            }
-            let rest = &rest[word..];
-            let white = rest.find(|c| !is_white(c)).unwrap_or(rest.len());
-            start += word;
-            let source = ByteSpan { start, end: start + white };
-            start = source.end;
-            if white == 0 {
-                continue;
-            }
-            if is_code {
-                self.code_white(White { source, decoded: None });
-            } else {
-                self.white(ByteSpan { start: source.start, end: source.start + 1 });
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes text that differs from its source: one character, or the two of one reference.
-    fn decoded(&mut self, source: ByteSpan, text: &str) {
-        match text.chars().next().filter(|&first| is_white(first)) {
-            Some(white) if self.top().kind == BlockKind::Code => {
-                self.code_white(White { source, decoded: Some(white) });
-            }
-            Some(_) => self.white(source),
-            None => {
-                self.before_character();
-                self.map.push_whole(self.text.len(), source);
-                self.text.push_str(text);
-            }
-        }
-    }
-
-    /// Notes white space, which becomes one space, or nothing at the start of a line.
-    fn white(&mut self, source: ByteSpan) {
-        if self.block.is_some() && self.line_break.is_none() && self.tabs == 0 {
-            self.space.get_or_insert(source);
-        }
-    }
-
-    /// Notes white space of code; a line end ends the block.
-    fn code_white(&mut self, white: White) {
-        let has_line_end = white.decoded.map_or_else(|| white.source.of(self.source).contains('\n'), |c| c == '\n');
-        if has_line_end {
-            self.end_block();
-        }
-        self.code_space.push(white);
-    }
-
-    /// Writes the white space before a character, and starts a block if none is open.
-    fn before_character(&mut self) {
-        let kind = self.top().kind;
-        if let Some((_, true)) = self.line_break
-            && !kind.is_whole()
-            && self.block.is_some()
-        {
-            self.boundary(Separation::Paragraph);
-        }
-        if kind == BlockKind::Code {
-            self.write_code_space();
-        } else if self.block.is_none() {
-            self.write_separation();
-        } else if self.tabs > 0 {
-            for _ in 0..self.tabs {
-                self.insert('\t');
-            }
-        } else if let Some((line_break, _)) = self.line_break {
-            self.write_for(line_break, '\n');
-        } else if let Some(space) = self.space {
-            if space.of(self.source) == " " {
-                self.map.push_verbatim(self.text.len(), space);
-                self.text.push(' ');
-            } else {
-                self.write_for(space, ' ');
-            }
-        }
-        (self.tabs, self.space, self.line_break) = (0, None, None);
-        self.block.get_or_insert(self.text.len());
-    }
-
-    /// Writes the white space of code. At the start of code, drops the lines before the first one with text.
-    fn write_code_space(&mut self) {
-        let mut white = std::mem::take(&mut self.code_space);
-        if self.block.is_none() && (self.separation != Separation::None || self.text.is_empty()) {
-            let line_end = |white: &White| match white.decoded {
-                Some(c) => (c == '\n').then_some(white.source.end),
-                None => white.source.of(self.source).rfind('\n').map(|end| white.source.start + end + 1),
-            };
-            if let Some((index, end)) = white.iter().enumerate().rev().find_map(|(i, w)| Some((i, line_end(w)?))) {
-                white.drain(..index);
-                white[0].source.start = end;
-            }
-            self.write_separation();
-        }
-        for White { source, decoded } in white {
-            match decoded {
-                _ if source.is_empty() => {}
-                Some(c) => self.write_for(source, c),
-                None => {
-                    self.map.push_verbatim(self.text.len(), source);
-                    self.text.push_str(source.of(self.source));
-                }
-            }
-        }
-    }
-
-    fn write_separation(&mut self) {
-        let lines = match std::mem::take(&mut self.separation) {
-            _ if self.text.is_empty() => 0,
-            Separation::None => 0,
-            Separation::Line => 1,
-            Separation::Paragraph => 2,
-        };
-        for _ in 0..lines {
-            self.insert('\n');
-        }
-    }
-
-    /// Writes a character that the source does not contain.
-    fn insert(&mut self, white: char) {
-        let end = self.map.source_end();
-        self.write_for(ByteSpan { start: end, end }, white);
-    }
-
-    /// Writes white space that replaces a part of the source.
-    fn write_for(&mut self, source: ByteSpan, white: char) {
-        self.map.push_whole(self.text.len(), source);
-        self.text.push(white);
+    /// Takes back the text of the block, which is a control.
+    fn drop_block(&mut self) {
+        let (end, separation) = self.origin;
+        self.text.truncate(end);
+        self.map.truncate(end);
+        self.separation = self.separation.max(separation);
+        while self.links.pop_if(|link| link.end > end).is_some() {}
     }
 }
 
-/// White space that HTML collapses into one space.
-fn is_white(c: char) -> bool {
-    c.is_ascii_whitespace()
+/// Whether a bold line is a heading: it is short and no sentence.
+fn is_bold_title(line: &str) -> bool {
+    line.len() <= LONGEST_BOLD_HEADING && !line.ends_with(['.', '!', ':', ';', ',', '…', '。', '！', '：', '।'])
 }

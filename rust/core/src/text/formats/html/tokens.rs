@@ -5,7 +5,9 @@
 
 use html5gum::{Emitter, Error, State, Tokenizer};
 
-use super::tree::{Events, StartTag, Tree};
+use super::attributes::{self, Attributes};
+use super::events::Events;
+use super::tree::{StartTag, Tree};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::ByteSpan;
@@ -13,7 +15,7 @@ use crate::text::page::ByteSpan;
 /// Runs the tokenizer and the tree over a source.
 pub(super) fn read(source: &str, check: &Check) -> Result<Events> {
     let mut checkpoints = Checkpoints::new(check);
-    let mut tree = Tree::default();
+    let mut tree = Tree::new(source);
     // The text does not include a byte order mark.
     let start = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let tokens = TreeEmitter {
@@ -39,7 +41,7 @@ const PAUSE_BYTES: usize = 4096;
 
 struct TreeEmitter<'source, 'tree> {
     source: &'source str,
-    tree: &'tree mut Tree,
+    tree: &'tree mut Tree<'source>,
     /// The offset the tokenizer has reached.
     position: usize,
     /// The offset at its last pause.
@@ -61,33 +63,12 @@ struct Tag {
     self_closing: bool,
     name: Vec<u8>,
     attribute: Vec<u8>,
-    /// The value of the attribute, if it matters.
+    /// The value of the attribute, if it is read.
     value: Vec<u8>,
-    /// Whether an attribute seen so far hides the element.
-    hides: bool,
-    /// Only the first attribute of each name counts.
-    seen: Vec<Attribute>,
-}
-
-/// An attribute that may hide its element.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Attribute {
-    AriaHidden,
-    Hidden,
-    Open,
-    Style,
-}
-
-impl Attribute {
-    fn of(name: &[u8]) -> Option<Self> {
-        match name {
-            b"aria-hidden" => Some(Self::AriaHidden),
-            b"hidden" => Some(Self::Hidden),
-            b"open" => Some(Self::Open),
-            b"style" => Some(Self::Style),
-            _ => None,
-        }
-    }
+    class: Vec<u8>,
+    attributes: Attributes,
+    /// The attributes that were read: only the first one of each name counts.
+    seen: Vec<Box<[u8]>>,
 }
 
 impl Tag {
@@ -97,35 +78,23 @@ impl Tag {
         self.name.clear();
         self.attribute.clear();
         self.value.clear();
-        self.hides = false;
+        self.class.clear();
+        self.attributes = Attributes::default();
         self.seen.clear();
     }
 
     fn end_attribute(&mut self) {
-        if let Some(attribute) = Attribute::of(&self.attribute)
-            && !self.seen.contains(&attribute)
-        {
-            self.seen.push(attribute);
-            match attribute {
-                Attribute::AriaHidden => self.hides |= self.value.trim_ascii().eq_ignore_ascii_case(b"true"),
-                Attribute::Hidden => self.hides = true,
-                Attribute::Open => {}
-                Attribute::Style => self.hides |= displays_nothing(&self.value),
+        let name = self.attribute.as_slice();
+        if attributes::is_read(name) && !self.seen.iter().any(|seen| **seen == *name) {
+            self.seen.push(name.into());
+            self.attributes.add(name, &self.value);
+            if name == b"class" {
+                self.class.clone_from(&self.value);
             }
         }
         self.attribute.clear();
         self.value.clear();
     }
-}
-
-/// Whether a style has `display: none`.
-fn displays_nothing(style: &[u8]) -> bool {
-    style.split(|&byte| byte == b';').any(|declaration| {
-        let mut sides = declaration.splitn(2, |&byte| byte == b':').map(<[u8]>::trim_ascii);
-        let (Some(property), Some(value)) = (sides.next(), sides.next()) else { return false };
-        let value = value.split(|&byte| byte == b'!').next().unwrap_or(value).trim_ascii_end();
-        property.eq_ignore_ascii_case(b"display") && value.eq_ignore_ascii_case(b"none")
-    })
 }
 
 impl TreeEmitter<'_, '_> {
@@ -224,7 +193,7 @@ impl Emitter for TreeEmitter<'_, '_> {
     }
 
     fn push_attribute_value(&mut self, value: &[u8]) {
-        if Attribute::of(&self.tag.attribute).is_some() {
+        if attributes::is_read(&self.tag.attribute) {
             self.tag.value.extend_from_slice(value);
         }
     }
@@ -232,16 +201,15 @@ impl Emitter for TreeEmitter<'_, '_> {
     fn emit_current_tag(&mut self) -> Option<State> {
         self.end_markup();
         self.tag.end_attribute();
-        let Tag { is_end, self_closing, name, hides, seen, .. } = &self.tag;
+        let Tag { is_end, self_closing, name, attributes, class, .. } = &mut self.tag;
+        attributes.add_class_parts(name, class);
         let span = ByteSpan { start: self.markup_start, end: self.position };
         if *is_end {
             self.tree.end(name, span);
             return None;
         }
         self.last_start.clone_from(name);
-        // A dialog is hidden until a script opens it.
-        let hides = *hides || (name == b"dialog" && !seen.contains(&Attribute::Open));
-        self.tree.start(&StartTag { name, hides, self_closing: *self_closing, span })
+        self.tree.start(&StartTag { name, attributes: *attributes, self_closing: *self_closing, span })
     }
 
     fn current_is_appropriate_end_tag_token(&mut self) -> bool {

@@ -11,58 +11,39 @@ use std::collections::HashMap;
 
 use html5gum::State;
 
+use super::attributes::{Attributes, Display};
+use super::copies::{self, Candidate, Progress};
+use super::display::Shown;
 use super::elements::{self, ElementRole};
+use super::events::{Event, Events};
+use super::tables::OpenTable;
 use crate::text::page::ByteSpan;
-
-/// The visible content of a page, in order.
-#[derive(Default)]
-pub(super) struct Events {
-    pub(super) list: Vec<Event>,
-    /// The concatenated text of all [`Event::Decoded`].
-    pub(super) decoded: String,
-    /// The text of the first `title`.
-    pub(super) title: Option<String>,
-    /// Shown sources into which no element may be put, in order: text that is not searched for tags, and formulas.
-    pub(super) closed: Vec<ByteSpan>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// An element starts, other than a table or a header cell.
-    Open(ElementRole),
-    /// A table starts; `layout` if it only lays out the page.
-    OpenTable { layout: bool },
-    /// A cell starts that names its column or row.
-    OpenHeaderCell,
-    /// A term starts, not its definition.
-    OpenTerm,
-    /// The innermost open element ends.
-    Close,
-    /// Text that is identical in the source.
-    Text(ByteSpan),
-    /// Text that differs from its source, such as a character reference; `text` is a span of [`Events::decoded`].
-    Decoded { source: ByteSpan, text: ByteSpan },
-    /// The span of its tag.
-    LineBreak(ByteSpan),
-    /// A block starts or ends.
-    Boundary,
-}
 
 pub(super) struct StartTag<'tag> {
     pub(super) name: &'tag [u8],
-    /// Whether an attribute hides the element.
-    pub(super) hides: bool,
+    pub(super) attributes: Attributes,
     /// Whether it is written `<a/>`; only matters in `svg` and `math`.
     pub(super) self_closing: bool,
     pub(super) span: ByteSpan,
 }
 
-/// Characters of the longest cell of a data table; a longer one makes it a layout table.
-const LONGEST_CELL: usize = 400;
+impl StartTag<'_> {
+    /// Whether it hides its element.
+    fn hides(&self, role: ElementRole) -> bool {
+        let Attributes { hides, is_aria_hidden, is_icon, is_overlay, is_open, .. } = self.attributes;
+        // Scripts open dialogs, and those and menus may be hidden from screen readers because style sheets hide them.
+        let is_closed = match self.name {
+            b"dialog" => !is_open,
+            b"nav" => is_aria_hidden,
+            _ => is_aria_hidden && (is_overlay || is_icon),
+        };
+        hides || is_closed || role.is_hidden()
+    }
+}
 
 /// The open elements, outermost first. A *depth* is an index into this list.
-#[derive(Default)]
-pub(super) struct Tree {
+pub(super) struct Tree<'source> {
+    source: &'source str,
     done: Events,
     open: Vec<Open>,
     /// The number of each name. Names come from untrusted pages, so the map hashes them with a random key.
@@ -81,23 +62,69 @@ pub(super) struct Tree {
     hidden: Option<usize>,
     /// Whether tags here are text, as in `xmp`.
     is_raw: bool,
-    /// For each visible open cell: the event of its table, and its characters so far.
-    cells: Vec<(usize, usize)>,
+    /// The depths at which `visibility` changes, and whether text is shown from there.
+    visibility: Vec<(usize, bool)>,
+    /// The visible open tables.
+    tables: Vec<OpenTable>,
+    /// The `aria-hidden` children of open elements.
+    candidates: Vec<Candidate>,
+    /// Formulas, and elements for screen readers only, so far.
+    spoken: usize,
 }
 
 struct Open {
     /// The number of the name.
     name: usize,
     role: ElementRole,
-    /// The index of its start event; `None` without one.
-    event: Option<usize>,
+    /// The number of its start events.
+    events: usize,
+    /// What the page had before it.
+    start: Progress,
+    /// Whether its children are blocks.
+    is_flex: bool,
+    is_table: bool,
 }
 
-impl Tree {
+impl<'source> Tree<'source> {
+    pub(super) fn new(source: &'source str) -> Self {
+        Self {
+            source,
+            done: Events::default(),
+            open: Vec::new(),
+            names: HashMap::new(),
+            elements: Vec::new(),
+            by_role: std::array::from_fn(|_| Vec::new()),
+            blocks: Vec::new(),
+            item_bounds: Vec::new(),
+            html_in_foreign: Vec::new(),
+            hidden: None,
+            is_raw: false,
+            visibility: Vec::new(),
+            tables: Vec::new(),
+            candidates: Vec::new(),
+            spoken: 0,
+        }
+    }
+
     /// Closes all elements at the end of the source.
     pub(super) fn into_events(mut self) -> Events {
         self.truncate(0);
+        self.remove_copies(0, Progress::default());
         self.done
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { events: self.done.list.len(), spoken: self.spoken }
+    }
+
+    /// Removes those `aria-hidden` elements of a depth that are copies of the rest of the element around them.
+    fn remove_copies(&mut self, depth: usize, parent: Progress) {
+        let first = self.candidates.iter().rposition(|candidate| candidate.depth < depth).map_or(0, |last| last + 1);
+        if first < self.candidates.len() {
+            let candidates = self.candidates.split_off(first);
+            let end = self.progress();
+            copies::remove(&mut self.done, self.source, parent, end, &candidates);
+        }
     }
 
     /// Text that is identical in the source.
@@ -132,15 +159,11 @@ impl Tree {
         {
             title.push_str(text);
         }
-        if self.hidden.is_none()
-            && let Some((table, count)) = self.cells.last_mut()
-        {
-            *count += text.split_ascii_whitespace().map(|word| word.chars().count() + 1).sum::<usize>();
-            if *count > LONGEST_CELL {
-                self.done.list[*table] = Event::OpenTable { layout: true };
-            }
+        let is_shown = self.hidden.is_none() && self.visibility.last().is_none_or(|(_, is_shown)| *is_shown);
+        if is_shown && let Some(table) = self.tables.last_mut() {
+            table.add(text.split_ascii_whitespace().map(|word| word.chars().count() + 1).sum());
         }
-        self.hidden.is_none()
+        is_shown
     }
 
     /// Handles a start tag. Returns the next state of the tokenizer, `None` for the usual one.
@@ -164,23 +187,21 @@ impl Tree {
         match role {
             ElementRole::Ignored | ElementRole::Void => return None,
             ElementRole::Drawing | ElementRole::Math if tag.self_closing => return None,
+            ElementRole::LineBreak if tag.attributes.hides => return None,
             ElementRole::LineBreak => {
                 self.line_break(tag.span);
                 return None;
             }
             ElementRole::RowGroup | ElementRole::Row | ElementRole::Cell | ElementRole::Caption => {
-                self.start_in_table(name, role, tag.hides);
+                self.start_in_table(tag, name, role);
                 return None;
             }
             _ => self.end_implied(role),
         }
-        if role.ends_paragraph()
-            && self.hidden.is_none()
-            && let Some(&(table, _)) = self.cells.last()
-        {
-            self.done.list[table] = Event::OpenTable { layout: true };
-        }
         if role == ElementRole::Rule {
+            if let Some(table) = self.tables.last_mut() {
+                table.has_sections = true;
+            }
             self.boundary();
             return None;
         }
@@ -188,10 +209,10 @@ impl Tree {
         match role {
             ElementRole::Title if is_first_title => {
                 self.done.title = Some(String::new());
-                self.push(name, role, tag.hides);
+                self.push(tag, name, role);
             }
-            ElementRole::Title => self.push(name, ElementRole::Hidden, tag.hides),
-            _ => self.push(name, role, tag.hides),
+            ElementRole::Title => self.push(tag, name, ElementRole::Hidden),
+            _ => self.push(tag, name, role),
         }
         elements::content(tag.name)
     }
@@ -202,6 +223,13 @@ impl Tree {
         match role {
             ElementRole::Item | ElementRole::Term if last > self.item_bounds.last().copied() => self.truncate_to(last),
             ElementRole::Anchor if last > self.blocks.last().copied() => self.truncate_to(last),
+            ElementRole::Button if last > self.bound() => self.truncate_to(last),
+            ElementRole::Reading | ElementRole::Parenthesis => {
+                let open = self.last(ElementRole::Reading).max(self.last(ElementRole::Parenthesis));
+                if open > self.last(ElementRole::Ruby) {
+                    self.truncate_to(open);
+                }
+            }
             _ => {}
         }
         if role.ends_paragraph() {
@@ -222,7 +250,7 @@ impl Tree {
     }
 
     /// Starts a part of a table, with a row for a cell outside rows.
-    fn start_in_table(&mut self, name: usize, role: ElementRole, hides: bool) {
+    fn start_in_table(&mut self, tag: &StartTag<'_>, name: usize, role: ElementRole) {
         // A fragment may have rows without a table.
         let Some(table) = self.last(ElementRole::Table) else { return self.boundary() };
         let row = self.last(ElementRole::Row).filter(|&row| row > table);
@@ -231,11 +259,16 @@ impl Tree {
             _ => self.truncate(table + 1),
         }
         if role == ElementRole::Cell && row.is_none() {
-            let row = self.number(b"tr");
-            self.push(row, ElementRole::Row, false);
+            let name = self.number(b"tr");
+            let row = StartTag { name: b"tr", attributes: Attributes::default(), ..*tag };
+            self.push(&row, name, ElementRole::Row);
         }
         if role != ElementRole::RowGroup {
-            self.push(name, role, hides);
+            self.push(tag, name, role);
+        } else if self.hidden.is_none()
+            && let Some(table) = self.tables.last_mut()
+        {
+            table.in_head = tag.name == b"thead";
         }
     }
 
@@ -250,11 +283,12 @@ impl Tree {
             ElementRole::Math
         };
         let name = self.number(tag.name);
-        let is_annotation = root == ElementRole::Math && tag.name.starts_with(b"annotation");
+        let mut attributes = tag.attributes;
+        attributes.hides |= root == ElementRole::Math && tag.name.starts_with(b"annotation");
         if elements::holds_html(tag.name, root) {
             self.html_in_foreign.push(self.open.len());
         }
-        self.push(name, ElementRole::Inline, tag.hides || is_annotation);
+        self.push(&StartTag { attributes, ..*tag }, name, ElementRole::Inline);
     }
 
     pub(super) fn end(&mut self, name: &[u8], span: ByteSpan) {
@@ -269,7 +303,7 @@ impl Tree {
             ElementRole::Paragraph if last > self.paragraph_bound() => (last, None),
             // A browser adds an empty paragraph.
             ElementRole::Paragraph => return self.boundary(),
-            ElementRole::Inline | ElementRole::Anchor => (last, self.blocks.last().copied()),
+            _ if role.is_inline() => (last, self.blocks.last().copied()),
             ElementRole::Item => (last, self.bound().max(self.last(ElementRole::List))),
             _ if role.heading_level() > 0 => {
                 (ElementRole::HEADINGS.into_iter().filter_map(|role| self.last(role)).max(), self.bound())
@@ -277,7 +311,12 @@ impl Tree {
             ElementRole::RowGroup | ElementRole::Row | ElementRole::Cell | ElementRole::Caption if table.is_none() => {
                 return self.boundary();
             }
-            ElementRole::RowGroup => (table.map(|table| table + 1), None),
+            ElementRole::RowGroup => {
+                if let Some(table) = self.tables.last_mut() {
+                    table.in_head = false;
+                }
+                (table.map(|table| table + 1), None)
+            }
             ElementRole::Row | ElementRole::Cell | ElementRole::Caption => (self.last(role), table),
             ElementRole::Table | ElementRole::Drawing | ElementRole::Math => (last, None),
             _ => (last, self.bound()),
@@ -299,9 +338,9 @@ impl Tree {
         roles.into_iter().map(|role| self.last(role)).max().flatten().max(self.html_in_foreign.last().copied())
     }
 
-    /// The same for the ends of paragraphs, which hidden elements such as buttons also stop.
+    /// The same for the ends of paragraphs, which buttons and hidden elements also stop.
     fn paragraph_bound(&self) -> Option<usize> {
-        self.bound().max(self.last(ElementRole::Hidden))
+        self.bound().max(self.last(ElementRole::Hidden)).max(self.last(ElementRole::Button))
     }
 
     fn end_paragraph(&mut self) {
@@ -337,27 +376,30 @@ impl Tree {
         }
     }
 
-    fn push(&mut self, name: usize, role: ElementRole, hides: bool) {
+    fn push(&mut self, tag: &StartTag<'_>, name: usize, role: ElementRole) {
         let depth = self.open.len();
-        if hides || role.is_hidden() {
+        let Attributes { is_visible, display, is_aria_hidden, is_for_screen_readers, .. } = tag.attributes;
+        if tag.hides(role) {
             self.hidden.get_or_insert(depth);
         }
-        let has_event = self.hidden.is_none() && !matches!(role, ElementRole::Inline | ElementRole::Math);
-        let event = has_event.then_some(self.done.list.len());
-        if has_event {
-            let table = Event::OpenTable { layout: false };
-            self.done.list.push(match role {
-                ElementRole::Table => table,
-                ElementRole::Cell if Some(&name) == self.names.get(b"th".as_slice()) => Event::OpenHeaderCell,
-                ElementRole::Term if Some(&name) == self.names.get(b"dt".as_slice()) => Event::OpenTerm,
-                _ => Event::Open(role),
-            });
+        self.spoken += usize::from(self.hidden.is_none() && (is_for_screen_readers || role == ElementRole::Math));
+        let start = self.progress();
+        if is_aria_hidden && self.hidden.is_none() {
+            self.candidates.push(Candidate { depth, start, end: None });
         }
-        if role == ElementRole::Cell && has_event {
-            let table = self.last(ElementRole::Table).and_then(|table| self.open[table].event);
-            // The table is visible because its cell is.
-            self.cells.push((table.unwrap_or_default(), 0));
+        let is_shown = self.visibility.last().is_none_or(|(_, is_shown)| *is_shown);
+        match (is_visible, role) {
+            (Some(is_visible), _) => self.visibility.push((depth, is_visible)),
+            (_, ElementRole::Select) => self.visibility.push((depth, false)),
+            // As visible as its `select`.
+            (_, ElementRole::Choice) => {
+                let outer = self.visibility.iter().rev().nth(1).is_none_or(|(_, is_shown)| *is_shown);
+                self.visibility.push((depth, is_shown || outer));
+            }
+            _ => {}
         }
+        let is_table = self.hidden.is_none() && self.push_events(tag, role);
+        let events = self.done.list.len() - start.events;
         self.elements[name].1.push(depth);
         self.by_role[role as usize].push(depth);
         if !role.is_inline() {
@@ -366,7 +408,57 @@ impl Tree {
         if role.keeps_items_apart() {
             self.item_bounds.push(depth);
         }
-        self.open.push(Open { name, role, event });
+        let is_flex = display == Some(Display::Flex);
+        self.open.push(Open { name, role, events, start, is_flex, is_table });
+    }
+
+    /// Adds the start events of a visible element. Returns whether it is a table.
+    fn push_events(&mut self, tag: &StartTag<'_>, role: ElementRole) -> bool {
+        let in_flex = self.open.last().is_some_and(|open| open.is_flex);
+        let Shown { role: shown, is_boxed, white_space } = Shown::new(tag.name, role, &tag.attributes, in_flex);
+        self.count_table_part(shown, tag);
+        let in_head = self.tables.last().is_some_and(|table| table.in_head);
+        let Attributes { discloses, columns, rows, .. } = tag.attributes;
+        let event = match shown {
+            ElementRole::Inline | ElementRole::Math | ElementRole::Select => None,
+            ElementRole::Table => Some(Event::OpenTable { layout: false }),
+            ElementRole::Cell => Some(Event::OpenCell { names: tag.name == b"th" || in_head, columns, rows }),
+            ElementRole::Term if tag.name == b"dt" => Some(Event::OpenTerm),
+            ElementRole::Button => Some(Event::OpenButton { discloses: discloses && !self.is_in_menu() }),
+            _ => Some(Event::Open(shown)),
+        };
+        let events = [is_boxed.then_some(Event::Open(ElementRole::Block)), event, white_space];
+        self.done.list.extend(events.into_iter().flatten());
+        shown == ElementRole::Table
+    }
+
+    /// Whether a button here belongs to the page's menus.
+    fn is_in_menu(&self) -> bool {
+        [b"nav".as_slice(), b"header"]
+            .iter()
+            .any(|name| self.names.get(*name).is_some_and(|number| !self.elements[*number].1.is_empty()))
+    }
+
+    /// Notes the parts of tables.
+    fn count_table_part(&mut self, shown: ElementRole, tag: &StartTag<'_>) {
+        if let Some(table) = self.tables.last_mut() {
+            table.has_blocks |= shown.ends_paragraph();
+            table.has_table |= shown == ElementRole::Table;
+            table.has_sections |= shown == ElementRole::Section || shown.heading_level() > 0;
+        }
+        if shown == ElementRole::Table {
+            self.tables.push(OpenTable::new(self.done.list.len(), tag.attributes.is_presentation));
+        }
+        let Some(table) = self.tables.last_mut() else { return };
+        match shown {
+            ElementRole::Row => table.start_row(),
+            ElementRole::Cell => {
+                table.start_cell();
+                table.is_named |= tag.name == b"th" || table.in_head;
+            }
+            ElementRole::Caption => table.is_named = true,
+            _ => {}
+        }
     }
 
     fn truncate_to(&mut self, depth: Option<usize>) {
@@ -378,7 +470,7 @@ impl Tree {
     /// Ends all elements at this depth or deeper.
     fn truncate(&mut self, depth: usize) {
         while self.open.len() > depth
-            && let Some(Open { name, role, event }) = self.open.pop()
+            && let Some(Open { name, role, events, start, is_table, .. }) = self.open.pop()
         {
             let depth = self.open.len();
             let own = [&mut self.elements[name].1, &mut self.by_role[role as usize]];
@@ -386,13 +478,22 @@ impl Tree {
             for depths in own.into_iter().chain(shared) {
                 depths.pop_if(|last| *last == depth);
             }
+            self.visibility.pop_if(|(last, _)| *last == depth);
             if self.hidden == Some(depth) {
                 self.hidden = None;
             }
-            if event.is_some() {
-                self.done.list.push(Event::Close);
-                if role == ElementRole::Cell {
-                    self.cells.pop();
+            self.remove_copies(depth + 1, start);
+            self.done.list.extend((0..events).map(|_| Event::Close));
+            if is_table && let Some(table) = self.tables.pop() {
+                self.done.list[table.event] = Event::OpenTable { layout: table.is_layout() };
+            }
+            let end = self.progress();
+            if let Some(candidate) = self.candidates.last_mut().filter(|last| last.depth == depth && last.end.is_none())
+            {
+                candidate.end = Some(end);
+                if copies::is_decoration(&self.done, self.source, candidate.start.events) {
+                    self.done.list.truncate(candidate.start.events);
+                    self.candidates.pop();
                 }
             }
         }
