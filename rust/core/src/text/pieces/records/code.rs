@@ -62,6 +62,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     }
     let depth = indent(first);
     let (mut line, mut end, mut blanks) = (at, at, 0);
+    // A comment below a blank line belongs to the code only if more follows.
+    let mut is_pending = false;
     let (mut code, mut others) = (0, 0);
     // What ends the comment or string over several lines.
     let mut closing: Option<&str> = None;
@@ -103,9 +105,10 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         };
         in_statement = !trimmed.ends_with(';') && (in_statement || is_clause(trimmed) || starts_query(lines, line));
         line += 1;
-        // A comment after a blank line belongs to the code only if more follows.
-        if class == Class::Code || (code > 0 && (blanks == 0 || is_deeper)) {
-            (end, blanks) = (line, 0);
+        is_pending = class != Class::Code && !is_deeper && (is_pending || blanks > 0);
+        blanks = 0;
+        if code > 0 && !is_pending {
+            end = line;
         }
     }
     let is_code = code > 1 && code * 2 > others && end - at > 1;
@@ -310,7 +313,9 @@ fn is_path(name: &str) -> bool {
 fn is_clause(text: &str) -> bool {
     let mut words = text.split([' ', '(']);
     let first = words.next().unwrap_or_default();
-    CLAUSES.contains(&first) && words.next().is_some_and(|next| !next.is_empty())
+    // In a licence, all words have capitals.
+    let is_code = || text.contains(|c: char| c.is_lowercase() || matches!(c, ';' | '(' | '=' | '*' | '_'));
+    CLAUSES.contains(&first) && words.next().is_some_and(|next| !next.is_empty()) && is_code()
 }
 
 /// Whether a statement of SQL in lower case starts with a line and ends with a semicolon.

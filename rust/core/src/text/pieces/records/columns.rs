@@ -126,13 +126,23 @@ impl<'text> Shape<'text> {
         if fewer < 2 {
             return false;
         }
-        let is_shared =
-            |cell: &&Range<usize>| others[1..].iter().any(|other| other.start == cell.start || other.end == cell.end);
+        // In justified prose, the last words end at the same place.
+        let is_word = |cell: &Range<usize>| !self.text[cell.clone()].contains(' ');
+        let is_shared = |cell: &&Range<usize>| {
+            others[1..].iter().any(|other| other.start == cell.start || other.end == cell.end && is_word(cell))
+        };
         let shared = cells[1..].iter().filter(is_shared).count();
         let is_label = |shape: &Self| {
             shape.cells.iter().any(|cell| shape.text[cell.clone()].split(' ').count() <= MAX_LABEL_WORDS)
         };
-        let is_like = shared * 2 >= fewer - 1 && shared > 0 || fewer > 2 && cells.len() == others.len();
+        // Justified prose has gaps of two spaces, at random places.
+        let is_wide =
+            |shape: &Self| shape.cells.windows(2).any(|pair| pair[1].start - pair[0].end > 2) || shape.tabs > 0;
+        let is_like = if is_wide(self) && is_wide(other) {
+            shared * 2 >= fewer - 1 && shared > 0 || fewer > 2 && cells.len() == others.len()
+        } else {
+            shared >= fewer - 1
+        };
         is_like && (fewer > 2 || is_label(self) && is_label(other))
     }
 
