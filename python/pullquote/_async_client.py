@@ -147,7 +147,7 @@ class AsyncClient(BaseClient):
         titles: Iterable[str | None] | None = None,
         timeout: float | None = None,
     ) -> PutDocuments:
-        """Store many documents in one transaction: see `Client.put_documents`."""
+        """Store many documents: see `Client.put_documents`."""
         names, pages, listed = await asyncio.to_thread(check_documents, texts, ids, titles)
         return await self._run(self._native.put_documents(names, pages, listed, {"timeout": timeout}))
 

@@ -434,14 +434,15 @@ class Client(BaseClient):
         titles: Iterable[str | None] | None = None,
         timeout: float | None = None,
     ) -> PutDocuments:
-        """Store many documents in one request and one transaction, replacing earlier ones.
+        """Store many documents, replacing earlier ones.
 
         `texts` are a mapping from ids to texts, pairs (id, text), or texts with their `ids`, as in `highlights`; also documents
         and files, whose names are their ids without others. `titles` has a title or `None` for each. Of several documents with
-        one id, the last is kept.
+        one id, the last is kept. Up to 1,000 documents with 16 MiB of text are one request, which is one transaction; more are
+        several.
 
         Raises `StoreFullError` if the server has no room; documents before the one that it names are stored, and perhaps smaller
-        ones after it. `InvalidArgumentError` for more documents than the server takes at once (1,000 by default).
+        ones after it. After any error, the documents of earlier requests are stored.
 
         >>> client.put_documents({"moon": "The moon is white.", "bread": "Bread is baked."})  # doctest: +SKIP
         PutDocuments(created=2, replaced=0)

@@ -63,7 +63,7 @@ def _reader(field: dict[str, Any], types: str | list[str]) -> Callable[[str], ob
     if "anyOf" in field:
         return weight
     if "integer" in types:
-        return size if re.search("bytes|memory", field["name"]) else int
+        return size if field.get("format") == "bytes" else int
     return float if "number" in types else str
 
 

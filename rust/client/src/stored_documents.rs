@@ -10,7 +10,7 @@ use url::form_urlencoded;
 
 use crate::call_options::CallOptions;
 use crate::client::Client;
-use crate::exchange::{Request, compute, json_body};
+use crate::exchange::{ClientState, Request, compute, json_body};
 use crate::raw::bad;
 use crate::settings::invalid;
 use crate::vectors::Text;
@@ -23,6 +23,11 @@ pub struct StoredDocument {
     pub text: String,
     pub text_hash: String,
 }
+
+/// The most documents of a request that stores them: those that a server takes by default.
+const MOST_DOCUMENTS: usize = 1000;
+/// The most bytes of their texts together, half of what a server takes by default.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 impl Client {
     /// Stores a document under an id. Returns the hash of its text.
@@ -51,10 +56,11 @@ impl Client {
         }
     }
 
-    /// Stores documents in one transaction: for each its id, text and title.
+    /// Stores documents: for each its id, text and title. Each request of up to [`MOST_DOCUMENTS`] of them and
+    /// [`MOST_BYTES`] of text, unless one text is longer, is a transaction.
     ///
     /// # Errors
-    /// Those of all calls of a [`Client`].
+    /// Those of all calls of a [`Client`]; the documents of earlier requests are stored then.
     pub fn put_documents<T: Text>(
         &self,
         documents: Vec<(T, T, Option<T>)>,
@@ -62,32 +68,18 @@ impl Client {
     ) -> impl Future<Output = Result<PutDocuments>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
         async move {
-            #[derive(Serialize)]
-            struct NamedDocument<'call> {
-                id: &'call str,
-                #[serde(skip_serializing_if = "Option::is_none")]
-                title: Option<&'call str>,
-                text: &'call str,
+            let mut put = PutDocuments::default();
+            let mut rest = documents.as_slice();
+            loop {
+                let (request, after) = rest.split_at(first_request(rest));
+                let part = put_request(&shared, request, call).await?;
+                put.created += part.created;
+                put.replaced += part.replaced;
+                rest = after;
+                if rest.is_empty() {
+                    return Ok(put);
+                }
             }
-            #[derive(Serialize)]
-            struct DocumentsBody<'call> {
-                documents: Vec<NamedDocument<'call>>,
-            }
-            let size = documents.iter().map(|(_, text, _)| text.as_ref().len()).sum();
-            let named = documents.iter().map(|(id, text, title)| NamedDocument {
-                id: id.as_ref(),
-                title: title.as_ref().map(AsRef::as_ref),
-                text: text.as_ref(),
-            });
-            let body = compute(size, || json_body(&DocumentsBody { documents: named.collect() }))?;
-            let answer = shared.fetch(&Request::post("/documents", body), call).await?;
-            let put: PutDocuments = answer.read_json()?;
-            let (stored, sent) = (put.created.checked_add(put.replaced), documents.len());
-            if stored == Some(sent) {
-                return Ok(put);
-            }
-            Err(answer
-                .error(&bad(format!("{} created and {} replaced are not {sent} documents", put.created, put.replaced))))
         }
     }
 
@@ -173,6 +165,49 @@ impl Client {
         let shared = Arc::clone(&self.shared);
         async move { shared.fetch(&Request::of(Method::DELETE, path(id.as_ref())?), call).await.map(drop) }
     }
+}
+
+/// How many documents the first request has.
+fn first_request<T: Text>(documents: &[(T, T, Option<T>)]) -> usize {
+    let mut bytes = 0;
+    let fits = |(_, text, _): &&(T, T, Option<T>)| {
+        bytes += text.as_ref().len();
+        bytes <= MOST_BYTES
+    };
+    let count = documents.iter().take(MOST_DOCUMENTS).take_while(fits).count();
+    count.max(1).min(documents.len())
+}
+
+async fn put_request<T: Text>(
+    shared: &ClientState,
+    documents: &[(T, T, Option<T>)],
+    call: CallOptions,
+) -> Result<PutDocuments> {
+    #[derive(Serialize)]
+    struct NamedDocument<'call> {
+        id: &'call str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'call str>,
+        text: &'call str,
+    }
+    #[derive(Serialize)]
+    struct DocumentsBody<'call> {
+        documents: Vec<NamedDocument<'call>>,
+    }
+    let size = documents.iter().map(|(_, text, _)| text.as_ref().len()).sum();
+    let named = documents.iter().map(|(id, text, title)| NamedDocument {
+        id: id.as_ref(),
+        title: title.as_ref().map(AsRef::as_ref),
+        text: text.as_ref(),
+    });
+    let body = compute(size, || json_body(&DocumentsBody { documents: named.collect() }))?;
+    let answer = shared.fetch(&Request::post("/documents", body), call).await?;
+    let put: PutDocuments = answer.read_json()?;
+    let (stored, sent) = (put.created.checked_add(put.replaced), documents.len());
+    if stored == Some(sent) {
+        return Ok(put);
+    }
+    Err(answer.error(&bad(format!("{} created and {} replaced are not {sent} documents", put.created, put.replaced))))
 }
 
 /// The path of all documents, with parameters.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::schema::ByteCount;
+
 crate::settings! {
     /// The settings of a client. Not `Debug`: a key is in it.
     pub struct ClientSettings {
@@ -52,9 +54,11 @@ crate::settings! {
         rows_per_request: usize = 256,
         /// Maximum bytes of UTF-8 of one request for vectors.
         #[schemars(range(min = 1))]
+        #[schemars(with = "ByteCount")]
         bytes_per_request: usize = 1024 * 1024,
         /// Maximum bytes of a JSON answer. The shape of vectors bounds binary answers.
         #[schemars(range(min = 1))]
+        #[schemars(with = "ByteCount")]
         max_answer_bytes: usize = 256 * 1024 * 1024,
         /// Maximum retries of a request after 408, 429, 502, 503, 504, a broken connection, or its `timeout`.
         ///

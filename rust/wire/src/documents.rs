@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::result::HASH_PATTERN;
 
 /// What storing documents did.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct PutDocuments {
     /// Documents whose ids are new.
     pub created: usize,

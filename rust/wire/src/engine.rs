@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::schema::ByteCount;
+
 /// Bytes of the cache by default: about 5 MB of text with a small model.
 pub const CACHE_BYTES: usize = 256 * 1024 * 1024;
 
@@ -53,6 +55,7 @@ crate::settings! {
         /// It holds parsed pages and their vectors, so that another query on them encodes only itself, and vectors of queries.
         /// It evicts what was used least recently.
         #[schemars(extend("x-commands" = "serve job"))]
+        #[schemars(with = "ByteCount")]
         cache_bytes: usize = CACHE_BYTES,
         /// Numbers of the cores that these threads run on.
         #[schemars(extend("x-python" = "Iterable[int] | None", "x-commands" = "", "x-default" = "the caller's affinity"))]
@@ -184,7 +187,7 @@ impl Visitor<'_> for ThreadsVisitor {
     type Value = Threads;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("at least 1, \"caller\", or null for one for each core")
+        f.write_str("at least 1, or null for one for each core; for an Engine also \"caller\"")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Threads, E> {

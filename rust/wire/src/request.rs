@@ -51,11 +51,11 @@ pub struct HighlightsRequest<'call> {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(skip_serializing_if = "never")]
     pub return_vectors: bool,
-    /// Return each highlight as `marked` too, with this before every word that matches the query; `<em>` if only
-    /// `post_tags` is set. A list has one tag.
+    /// Return each highlight as `marked` too, with this before every word that matches the query. A list has one text.
+    /// Without `post_tags`, it must be tags of HTML.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pre_tags: Option<Tag>,
-    /// Text after every word that matches; `</em>` if only `pre_tags` is set.
+    /// Text after every word that matches; the end tags of `pre_tags` by default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub post_tags: Option<Tag>,
     #[serde(default, skip_serializing_if = "is_default")]

@@ -9,6 +9,11 @@ use serde_json::{Map, Value, json};
 /// A group of settings: its heading, the commands that have a flag for each, and their names.
 pub type Group = (&'static str, &'static str, &'static [&'static str]);
 
+/// The schema of a number of bytes, which people write with a unit too.
+#[derive(JsonSchema)]
+#[schemars(inline, extend("format" = "bytes"))]
+pub struct ByteCount(#[expect(dead_code, reason = "only its schema is used")] usize);
+
 /// A struct of settings, made by [`settings!`](crate::settings).
 pub trait Settings: JsonSchema + Serialize + Default {
     /// All fields, in the order of documentation.
@@ -16,7 +21,7 @@ pub trait Settings: JsonSchema + Serialize + Default {
 
     /// The schema of each field, with `name`, `group` and `commands`. A command has a flag for each setting that lists it.
     ///
-    /// A secret has the format `password`, as in OpenAPI. The first paragraph of a field's comment is its help, and `description` has all of them. A field may add: `x-flag` and
+    /// A secret has the format `password`, as in OpenAPI, and a number of bytes the format `bytes`. The first paragraph of a field's comment is its help, and `description` has all of them. A field may add: `x-flag` and
     /// `x-short`, names of the flag; `x-metavar`, `x-help`, `x-const` and `x-commands` of the flag; `x-default`, the default in
     /// words; `x-env`, an environment variable; `x-python`, the type in Python; `x-docs`, a page that says more.
     fn fields() -> Vec<Map<String, Value>> {
@@ -131,7 +136,7 @@ fn simplify(schema: &mut Schema) {
         "int32" => Some((i32::MIN.into(), i32::MAX.into())),
         "int64" => Some((i64::MIN.into(), i64::MAX.into())),
         "uint32" => Some((0.into(), u32::MAX.into())),
-        "uint" | "uint64" => Some((0.into(), u64::MAX.into())),
+        "uint" | "uint64" | "bytes" => Some((0.into(), u64::MAX.into())),
         _ => None,
     };
     if ["int", "uint", "float", "double"].iter().any(|number| format.starts_with(number)) {

@@ -28,10 +28,13 @@ fn finite<E: Error>(seconds: f64) -> Result<Duration, E> {
 
 pub(crate) mod or_zero {
     pub(crate) use super::serialize;
-    use super::{Deserialize, Deserializer, Duration, finite};
+    use super::{Deserialize, Deserializer, Duration, Error, finite};
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let seconds = f64::deserialize(deserializer)?;
+        if seconds < 0.0 {
+            return Err(D::Error::custom("0 or more seconds"));
+        }
         if seconds == 0.0 { Ok(Duration::ZERO) } else { finite(seconds) }
     }
 }

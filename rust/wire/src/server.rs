@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::schema::ByteCount;
+
 const MEBIBYTE: usize = 1024 * 1024;
 
 crate::settings! {
@@ -69,9 +71,11 @@ crate::settings! {
         /// more.
         // hyper reads 8192 at once.
         #[schemars(range(min = 8192))]
+        #[schemars(with = "ByteCount")]
         max_header_bytes: usize = 32 * 1024,
         /// Bytes of a request's body; larger ones get 413.
         #[schemars(range(min = 1024))]
+        #[schemars(with = "ByteCount")]
         max_body_bytes: usize = 32 * MEBIBYTE,
         /// Requests in progress, which share batches.
         #[schemars(range(min = 1))]
@@ -92,22 +96,26 @@ crate::settings! {
         /// clients have not read; excess requests get 429.
         ///
         /// Bodies that are being read count as they arrive. At the limit, the slowest of them get 408.
+        #[schemars(with = "ByteCount")]
         max_queue_bytes: usize = 256 * MEBIBYTE,
         /// Bytes of memory that the process may use. Running requests count at up to 128 times their bytes; those that do not
         /// fit wait, and one that never will gets 413.
         #[schemars(range(min = 1), extend("x-default" = "those of the machine or its container"))]
+        #[schemars(with = "Option<ByteCount>")]
         max_memory_bytes: Option<usize> = None,
         /// Documents of a request; more get 422.
         #[schemars(range(min = 1))]
         max_documents: usize = 1000,
         /// Bytes of UTF-8 of a document; more get 422.
         #[schemars(range(min = 1))]
+        #[schemars(with = "ByteCount")]
         max_document_bytes: usize = 8 * MEBIBYTE,
         /// Queries of a request; more get 422.
         #[schemars(range(min = 1))]
         max_queries: usize = 64,
         /// Bytes of UTF-8 of a query; more get 422.
         #[schemars(range(min = 1))]
+        #[schemars(with = "ByteCount")]
         max_query_bytes: usize = 64 * 1024,
         /// Texts of a request for vectors; more get 422.
         #[schemars(range(min = 1))]
@@ -121,6 +129,7 @@ crate::settings! {
         /// Maximum number of stored documents; excess documents get 507, and none is evicted.
         store_documents: usize = 100_000,
         /// Maximum bytes of ids, titles and texts of stored documents; excess documents get 507.
+        #[schemars(with = "ByteCount")]
         store_bytes: usize = 256 * MEBIBYTE,
 
         ["uploaded files" for "serve"]
@@ -129,6 +138,7 @@ crate::settings! {
         #[schemars(range(min = 1))]
         upload_max_pages: usize = 5000,
         /// Bytes of memory of the process that reads a file; more get 413.
+        #[schemars(with = "ByteCount")]
         upload_max_memory: usize = 4096 * MEBIBYTE,
         /// Seconds in which a file must be read; then 504.
         #[serde(with = "crate::seconds")]
@@ -150,6 +160,7 @@ crate::settings! {
         ///
         /// On a server, a larger page has a status instead, as has one with more redirects or a late one.
         #[schemars(range(min = 1))]
+        #[schemars(with = "ByteCount")]
         fetch_max_bytes: usize = 5 * MEBIBYTE,
         /// Maximum redirects of a page.
         fetch_redirects: usize = 5,

@@ -158,6 +158,15 @@ def test_stored_documents_match_sent_texts(
 
 
 @pytest.mark.usefixtures("stored")
+def test_put_documents_splits_what_a_server_does_not_take_at_once(call: Call) -> None:
+    documents = {f"split/{number}": f"The moon is {number}." for number in range(1001)}
+    documents |= {f"split/{name}": name * 8_000_000 for name in "abc"}
+    put = call("put_documents", documents)
+    assert (put.created, put.replaced) == (1004, 0)
+    assert call("list_documents", "split/").total == 1004
+    assert call("delete_documents", "split/") == 1004
+
+
 @pytest.mark.parametrize("returns_texts", [False, True])
 def test_stored_html_document_is_parsed_by_server(call: Call, highlighter: Highlighter, returns_texts: bool) -> None:
     options: dict[str, Any] = {"format": "html", "explain": True}

@@ -122,6 +122,15 @@ def test_search_and_fetch_read_stored_documents(serving: ServerProcess) -> None:
     assert (page["id"], page["title"], page["text"], page["url"]) == ("moon", "Moon", MOON, "moon")
 
 
+def test_twins_are_named_with_their_places(serving: ServerProcess) -> None:
+    text = "The Moon is 384,400 km away from the Earth."
+    answer = call(f"{serving.url}/mcp", "highlights", query=QUESTION, texts=[text, f"# Moon\n\n{text}"])
+    [passage] = answer["passages"]
+    [twin] = passage["twins"]
+    assert (passage["source"], twin["source"]) == ("texts[0]", "texts[1]")
+    assert 0 <= twin["start"] < twin["end"]
+
+
 def test_mistakes_are_results_that_the_agent_can_read(serving: ServerProcess) -> None:
     url = f"{serving.url}/mcp"
     cases: list[tuple[str, dict[str, Any], list[Any]]] = [
@@ -135,6 +144,9 @@ def test_mistakes_are_results_that_the_agent_can_read(serving: ServerProcess) ->
         ("highlights", {"query": QUESTION, "texts": ["a"] * 1001}, ["texts", 1001, 1000]),
         ("highlights", {"query": QUESTION, "urls": ["https://example.org/"] * 101}, ["urls", 101, 100]),
         ("highlights", {"query": QUESTION, "files": ["/etc/passwd"]}, ["files", "--folder"]),
+        ("highlights", {"query": QUESTION, "texts": [MOON], "max_token": 5}, ["max_token", "max_tokens"]),
+        ("highlights", {"query": QUESTION, "texts": [MOON], "documents": []}, ["documents", "texts"]),
+        ("search", {"query": QUESTION, "top_k": 3}, ["top_k", "query"]),
         ("search", {"query": ""}, ["query"]),
         ("fetch", {}, ["id"]),
         ("fetch", {"id": "nothing"}, ["nothing"]),

@@ -31,8 +31,8 @@ def highlights(document: str, **options: Any) -> dict[str, Any]:
     [
         (highlights(MOON, context=2_500, top_k=2_500, highlight_length=1), "context"),
         (highlights(HEADED, top_k=1_000, highlight_length=1, format="markdown"), "top_k"),
-        (highlights(MOON, top_k=2_500, pre_tags="<" * 5_000), "pre_tags"),
-        (highlights(MOON, top_k=2_500, pre_tags="<" * 5_000, context=1), "context"),
+        (highlights(MOON, top_k=2_500, pre_tags="<" * 5_000, post_tags=">"), "pre_tags"),
+        (highlights(MOON, top_k=2_500, pre_tags="<" * 5_000, post_tags=">", context=1), "context"),
     ],
     ids=["context", "breadcrumbs", "pre_tags", "both"],
 )

@@ -316,6 +316,8 @@ def test_tags_are_around_words_that_match(server: ServerProcess, highlighter: Hi
     assert plain["marked"] == expected.marked("*", "*", encoder=None)
     [only] = ask(server, **asked, post_tags="</em>")["results"][0]["highlights"]
     assert only["marked"] == expected.marked("<em>", "</em>")
+    [closed] = ask(server, **asked, pre_tags='<b class="x"><i>')["results"][0]["highlights"]
+    assert closed["marked"] == expected.marked('<b class="x"><i>', "</i></b>")
     assert "marked" not in ask(server, **asked)["results"][0]["highlights"][0]
 
 
@@ -339,6 +341,8 @@ def test_errors_use_plain_words_and_name_routes(server: ServerProcess) -> None:
         ({"documents": ["b"]}, ["missing", "query"]),
         ({"query": "a"}, ["missing", "documents"]),
         (asked | {"pre_tags": 3}, ["pre_tags", "must be a text"]),
+        (asked | {"pre_tags": "[["}, ["[["]),
+        (asked | {"post_tags": "</b>"}, ["</b>"]),
         (asked | {"return_text": True}, ["return_text", "return_texts"]),
         (asked | {"ids": ["x"]}, ["ids", "id", "title", "text"]),
     ]

@@ -22,6 +22,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use http_body_util::{BodyExt, Collected, Full};
 use pullquote_core::engine::Work;
+use pullquote_core::engine::option_values::similar;
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::sync::lock;
 use rmcp::model::{
@@ -32,6 +33,8 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use schemars::{JsonSchema, schema_for};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -41,7 +44,7 @@ use self::highlights::{HighlightsArguments, highlights};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
 use crate::http::admission::Admitted;
-use crate::http::body::check_content_type;
+use crate::http::body::{check_content_type, parse_value};
 use crate::http::failure::{Cause, Failure, internal, refused};
 use crate::http::host_check::check_origin;
 use crate::http::input::Input;
@@ -196,6 +199,22 @@ async fn exchange(app: &Arc<App>, sdk: &McpService, request: Request) -> Result<
     }
     let admitted = admitted.ok_or_else(|| internal("the tool did not return its request"))?;
     Ok(admitted.respond(Reply { status: head.status, ..Reply::new("application/json", Body::new(body), work) }))
+}
+
+/// The arguments of a call of a tool, all of which it must know.
+fn parse_arguments<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, Failure> {
+    let schema = schema_for!(T);
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let known: Vec<&str> = properties.map(|(name, _)| name.as_str()).collect();
+    let given = arguments.as_object().into_iter().flatten();
+    if let Some((name, _)) = given.into_iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        let advice = similar(name, &known).map_or_else(
+            || format!("the arguments are {}", known.join(", ")),
+            |meant| format!("did you mean {meant:?}?"),
+        );
+        return refused(name.as_str(), format!("there is no argument {name:?}; {advice}"));
+    }
+    parse_value(arguments)
 }
 
 /// What the SDK refuses in plain text: a body that is not a message, or an unknown version of the protocol.

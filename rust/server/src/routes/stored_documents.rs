@@ -295,6 +295,9 @@ fn read_limit(limit: &str) -> Result<usize, Failure> {
 }
 
 fn check_id(id: &str, field: &str) -> Result<(), Failure> {
+    if matches!(id, "." | "..") {
+        return refused(field, format!("{id:?} cannot be an id: in an address it means a folder"));
+    }
     if (1..=LONGEST_ID).contains(&id.len()) && !id.chars().any(char::is_control) {
         return Ok(());
     }

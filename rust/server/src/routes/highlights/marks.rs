@@ -5,6 +5,8 @@ use std::ops::Range;
 use pullquote_core::text::positions::Positions;
 use pullquote_wire::request::{MarkEncoder, Tag};
 
+use crate::http::failure::{Failure, refused};
+
 /// The tags of a request.
 pub(super) struct Marks {
     pre: String,
@@ -13,15 +15,24 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub(super) fn read(pre: Option<Tag>, post: Option<Tag>, encoder: MarkEncoder) -> Option<Self> {
-        if pre.is_none() && post.is_none() {
-            return None;
-        }
-        let text = |tag: Option<Tag>, default: &str| match tag {
-            Some(Tag::One(tag) | Tag::Listed([tag])) => tag,
-            None => default.to_owned(),
+    /// Tags that are not there are those that fit the other one.
+    pub(super) fn read(pre: Option<Tag>, post: Option<Tag>, encoder: MarkEncoder) -> Result<Option<Self>, Failure> {
+        let text = |tag| match tag {
+            Tag::One(tag) | Tag::Listed([tag]) => tag,
         };
-        Some(Self { pre: text(pre, "<em>"), post: text(post, "</em>"), encoder })
+        let (pre, post) = match (pre.map(text), post.map(text)) {
+            (None, None) => return Ok(None),
+            (Some(pre), Some(post)) => (pre, post),
+            (Some(pre), None) => match closing(&pre) {
+                Some(post) => (pre, post),
+                None => return refused("post_tags", format!("pass what stands after a word, too: {pre:?} is no tag")),
+            },
+            (None, Some(post)) if post == "</em>" => ("<em>".to_owned(), post),
+            (None, Some(post)) => {
+                return refused("pre_tags", format!("pass what stands before a word, too, as {post:?} does after it"));
+            }
+        };
+        Ok(Some(Self { pre, post, encoder }))
     }
 
     /// Bytes of the two tags around a word.
@@ -68,9 +79,38 @@ impl Marks {
     }
 }
 
+/// The end tags of start tags, the last one first.
+fn closing(opening: &str) -> Option<String> {
+    let (mut rest, mut closing) = (opening, String::new());
+    while let Some((tag, after)) = rest.strip_prefix('<').and_then(|inside| inside.split_once('>')) {
+        let name = tag.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-').next()?;
+        if name.is_empty() {
+            return None;
+        }
+        closing.insert_str(0, &format!("</{name}>"));
+        rest = after;
+    }
+    (rest.is_empty() && !closing.is_empty()).then_some(closing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn end_tags_close_start_tags_in_reverse() {
+        for (opening, expected) in [
+            ("<b>", Some("</b>")),
+            ("<b><i class=\"a b\">", Some("</i></b>")),
+            ("<my-mark id=1>", Some("</my-mark>")),
+            ("[[", None),
+            ("<b>: ", None),
+            ("<>", None),
+            ("", None),
+        ] {
+            assert_eq!(closing(opening).as_deref(), expected, "{opening}");
+        }
+    }
 
     #[test]
     fn words_are_marked_and_text_is_escaped() {
@@ -81,6 +121,6 @@ mod tests {
         let escaped = marks(MarkEncoder::Html).around(&page, 0..19, words());
         assert_eq!(escaped, "&lt;b&gt; <em>Brot</em> &amp; <em>Brötchen</em>");
         assert_eq!(marks(MarkEncoder::Default).around(&page, 4..19, words()), "<em>Brot</em> & <em>Brötchen</em>");
-        assert!(Marks::read(None, None, MarkEncoder::Html).is_none());
+        assert!(Marks::read(None, None, MarkEncoder::Html).unwrap().is_none());
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn prepare(
         text_hashes.push(text_hash);
         all_missing.push(missing);
     }
-    let marks = Marks::read(request.pre_tags, request.post_tags, request.encoder);
+    let marks = Marks::read(request.pre_tags, request.post_tags, request.encoder)?;
     options.timeout.map(seconds).transpose().map_err(of_value)?;
     let mut question = Question::new(&options).map_err(of_value)?;
     question.explain |= marks.is_some();

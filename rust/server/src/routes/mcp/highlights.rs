@@ -9,15 +9,14 @@ use pullquote_core::engine::{Answers, Pairing, Question, Request, Rows, Work, nu
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::kinds::readable;
-use pullquote_wire::result::OffsetUnit;
+use pullquote_wire::result::{OffsetUnit, Twin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{check_query, result};
+use super::{check_query, parse_arguments, result};
 use crate::app::App;
 use crate::http::admission::Admitted;
-use crate::http::body::parse_value;
 use crate::http::failure::{Cause, Failure, refused};
 use crate::http::input::Input;
 use crate::routes::exa::named_pages::{self, NamedPage, check_names};
@@ -32,6 +31,7 @@ const MAX_COUNTED_CHARS: usize = 2_000_000;
 pub(crate) const SOME_FAILED: &str = " Sources that could not be read are in failed.";
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct HighlightsArguments {
     #[schemars(length(min = 1), description = "a whole question, in any language")]
     query: String,
@@ -97,6 +97,16 @@ struct Passage {
     header: String,
     #[schemars(description = "headings of the sections around the passage, outermost first, then that row")]
     breadcrumbs: Vec<String>,
+    #[schemars(description = "other places that say nearly the same, and are left out")]
+    twins: Vec<Place>,
+}
+
+/// A place in the text of a source.
+#[derive(Serialize, JsonSchema)]
+struct Place {
+    source: String,
+    start: usize,
+    end: usize,
 }
 
 /// A source that could not be read.
@@ -129,7 +139,7 @@ pub(super) async fn highlights(
     admitted: &mut Admitted<App>,
     arguments: Value,
 ) -> Result<(Value, Work), Failure> {
-    let mut request: HighlightsArguments = parse_value(arguments)?;
+    let mut request: HighlightsArguments = parse_arguments(arguments)?;
     let urls = request.urls.take().unwrap_or_default();
     check(app, &request, &urls)?;
     let mut pages = Vec::new();
@@ -257,6 +267,7 @@ fn passages(input: &Input, sources: &[Source], texts: &[&str], answers: &Answers
     let found = Rows::new(answers, rows.iter().copied(), |page| texts[page]);
     let limit = input.answer().advising("max_passages", "ask for fewer passages, or send shorter texts");
     let mut bytes = 0;
+    let place = |Twin { page, start, end }| Place { source: sources[page].name.to_string(), start, end };
     let passage = |row: usize| {
         let source = &sources[number(answers.pages[row])];
         let highlight = found.highlight(row, OffsetUnit::Codepoint);
@@ -276,6 +287,7 @@ fn passages(input: &Input, sources: &[Source], texts: &[&str], answers: &Answers
             score: (f64::from(highlight.score) * 1e4).round() / 1e4,
             header: highlight.header.unwrap_or_default().into(),
             breadcrumbs: highlight.breadcrumbs.into_iter().flatten().map(|one| one.text.into()).collect(),
+            twins: highlight.twins.into_iter().flatten().map(place).collect(),
         })
     };
     rows.into_iter().map(passage).collect()

@@ -8,10 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{check_query, result};
+use super::{check_query, parse_arguments, result};
 use crate::app::App;
 use crate::http::admission::Admitted;
-use crate::http::body::parse_value;
 use crate::http::failure::{Cause, Failure};
 use crate::routes::exa::search::find;
 use crate::store::not_stored;
@@ -20,6 +19,7 @@ use crate::store::not_stored;
 const RESULTS: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct SearchArguments {
     #[schemars(length(min = 1), description = "a whole question, in any language")]
     query: String,
@@ -40,6 +40,7 @@ struct SearchResult {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct FetchArguments {
     #[schemars(description = "id of a result of search")]
     id: String,
@@ -56,7 +57,7 @@ pub(super) struct Page {
 }
 
 pub(super) async fn search(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
-    let SearchArguments { query } = parse_value(arguments)?;
+    let SearchArguments { query } = parse_arguments(arguments)?;
     let found = admitted.with_permit(move |app, input| {
         check_query(app, &query)?;
         check_store(app)?;
@@ -71,7 +72,7 @@ pub(super) async fn search(admitted: &mut Admitted<App>, arguments: Value) -> Re
 }
 
 pub(super) async fn fetch(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
-    let FetchArguments { id } = parse_value(arguments)?;
+    let FetchArguments { id } = parse_arguments(arguments)?;
     let read = admitted.with_permit(move |app, input| {
         check_store(app)?;
         let stored = app.store.get(&id)?.ok_or_else(|| not_stored(&id))?;
