@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -16,11 +17,12 @@ from pullquote._cli.source import complain
 from pullquote._engine.highlighter import Highlighter
 from pullquote._extras import needs_extra
 from pullquote._progress_bar import ProgressBar
+from pullquote._text_files import unreadable
 from pullquote.errors import InvalidArgumentError, InvalidTextError
 from pullquote.jobs._inputs import Columns, InputFile, check_columns, find_files
 from pullquote.jobs._job import Job
 from pullquote.jobs._outputs import ERRORS, output_name
-from pullquote.jobs._records import JobStatus, job_status, start_job, unfinished_files
+from pullquote.jobs._records import JobStatus, check_directory, job_status, start_job, unfinished_files
 from pullquote.jobs._run import FileProgress, OnProgress, check_job, run_files
 from pullquote.jobs._store import OutputStore
 
@@ -46,9 +48,13 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidArgumentError(message)
     _check_names(job, files)
     check_columns(files, job.columns)
-    with store.lock(), job.highlighter(**_engine_arguments(options)) as highlighter:
+    with job.highlighter(**_engine_arguments(options)) as highlighter, ExitStack() as locked:
         check_job(highlighter, job)
-        start_job(store, job.settings(highlighter), files)
+        settings = job.settings(highlighter)
+        # Before the lock, which a job that is refused would leave in the directory.
+        check_directory(store, settings, files)
+        locked.enter_context(store.lock())
+        start_job(store, settings, files)
         unfinished = unfinished_files(store, files)
         before = sum(file.bytes for file in files) - sum(file.bytes for file in unfinished)
         began = time.monotonic()
@@ -140,8 +146,7 @@ def _questions(path: Path) -> list[str]:
         message = f"{path}: not utf-8 at byte {error.start}"
         raise InvalidTextError(message) from None
     except OSError as error:
-        message = f"{path}: {error.strerror or error}"
-        raise InvalidArgumentError(message) from None
+        raise unreadable(str(path), error) from None
     if questions := [line.strip() for line in text.splitlines() if line.strip()]:
         return questions
     message = f"{path} has no question; write one in each line"

@@ -95,6 +95,7 @@ def check_request(
         raise InvalidTypeError(message)
     queries = query if isinstance(query, str) else to_list(query, "query")
     pages, ids = read_pages(texts, options.get("ids"))
+    ids = None if ids is None else [_of_python(each) for each in ids]
     if not pages:
         message = "texts is empty; pass at least one page"
         raise InvalidArgumentError(message)
@@ -126,6 +127,12 @@ def check_request(
     if not are_names:
         _warn_of_long_queries(request)
     return request
+
+
+def _of_python(one: Any) -> Any:
+    """A number of NumPy as Python's, which JSON knows; anything else as it is."""
+    kind = getattr(getattr(one, "dtype", None), "kind", None)
+    return one.item() if kind in {"b", "i", "u", "f"} and one.shape == () else one
 
 
 def read_pages(pages: Pages, ids: Iterable[Any] | None = None) -> tuple[list[str], list[Any] | None]:

@@ -46,7 +46,7 @@ def to_arrow(rows: _native.Table, of_pages: dict[str, Any]) -> Any:
     for place, (name, values) in enumerate(of_pages.items()):
         try:
             table = table.add_column(place, name, pyarrow.array(values))
-        except (pyarrow.ArrowException, TypeError) as error:
+        except (pyarrow.ArrowException, TypeError, OverflowError) as error:
             kinds = ", ".join(sorted({type(each).__name__ for each in values}))
             message = f"ids of the types {kinds} cannot be stored in one Arrow column ({error}); pass ids of one type, such as str"
             raise InvalidTypeError(message) from error

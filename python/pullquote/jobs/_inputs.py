@@ -17,7 +17,7 @@ import pyarrow as pa
 from fsspec.core import url_to_fs
 from pyarrow import parquet
 
-from pullquote.errors import InvalidArgumentError, InvalidTextError
+from pullquote.errors import InvalidArgumentError, InvalidTextError, NotFoundError
 
 __all__ = ["Chunk", "Columns", "InputFile", "check_columns", "file_hash", "find_files", "read_chunks"]
 
@@ -85,7 +85,7 @@ def find_files(source: str) -> list[InputFile]:
     """The files of a directory at any depth, of a pattern, or of one URL; sorted by name.
 
     In a directory this skips files of unknown kinds, hidden ones, and those that begin with an underscore. Raises
-    `InvalidArgumentError` if there are no files, and for a named file of an unknown kind.
+    `NotFoundError` if there are no files, and `InvalidArgumentError` for a named file of an unknown kind.
     """
     system, path = url_to_fs(source)
     path = path.rstrip("/")
@@ -112,7 +112,7 @@ def find_files(source: str) -> list[InputFile]:
             raise InvalidArgumentError(message)
     if not files:
         message = f"no Parquet (.parquet) or JSON lines (.jsonl, .jsonl.gz, .jsonl.zst) at {source}"
-        raise InvalidArgumentError(message)
+        raise NotFoundError(message)
     return sorted(files, key=lambda file: file.name)
 
 
@@ -124,7 +124,7 @@ def _followed(system: fsspec.AbstractFileSystem, name: str, listed: dict[str, An
         return cast("dict[str, Any]", system.info(name))
     except FileNotFoundError:
         message = f"{name} is a link to {listed['destination']}, which is not there; remove it"
-        raise InvalidArgumentError(message) from None
+        raise NotFoundError(message) from None
 
 
 class MissingColumnError(InvalidTextError):

@@ -67,15 +67,23 @@ class JobStatus:
 
 
 def start_job(store: OutputStore, settings: dict[str, Any], files: list[InputFile]) -> None:
-    """Start or continue a job in a directory. Raises `InvalidArgumentError` if it has another job, or others' files."""
+    """Start or continue a job in a directory, once it is locked; see `check_directory`."""
+    check_directory(store, settings, files)
+    if store.read(SETTINGS) is None:
+        with store.open_for_writing(SETTINGS) as file:
+            file.write(_json(settings))
+    with store.open_for_writing(FILES) as file:
+        file.write(_json({"files": {each.name: each.bytes for each in files}}))
+
+
+def check_directory(store: OutputStore, settings: dict[str, Any], files: list[InputFile]) -> None:
+    """Raise `InvalidArgumentError` if a directory has another job, or others' files."""
     known = store.read(SETTINGS)
     if known is None:
         for name in (output_name(each, settings["format"]) for each in files):
             if store.size(name) is not None:
                 message = f"{store.url} has a file {name} that no job wrote; name another directory for the output"
                 raise InvalidArgumentError(message)
-        with store.open_for_writing(SETTINGS) as file:
-            file.write(_json(settings))
     else:
         # JSON changes some types, so compare JSON with JSON.
         before, now = json.loads(known), json.loads(_json(settings))
@@ -85,8 +93,6 @@ def start_job(store: OutputStore, settings: dict[str, Any], files: list[InputFil
                 "Continue with the same options, or name another directory"
             )
             raise InvalidArgumentError(message)
-    with store.open_for_writing(FILES) as file:
-        file.write(_json({"files": {each.name: each.bytes for each in files}}))
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], within: str = "") -> list[str]:

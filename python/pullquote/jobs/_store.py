@@ -7,21 +7,27 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import fsspec
 from fsspec.core import url_to_fs
 
-from pullquote.errors import InvalidArgumentError, OverloadedError
+from pullquote.errors import OverloadedError, PullquoteError, StoreFullError
 
-__all__ = ["OutputStore"]
+__all__ = ["OutputStore", "UnwritableOutputError"]
 
 # The job's own files, next to its outputs. Readers of directories skip names that begin with an underscore.
 OWN = "_pullquote"
 TEMPORARY = f"{OWN}/unfinished"
 LOCK = f"{OWN}/lock"
+
+
+class UnwritableOutputError(PullquoteError, OSError):
+    """An output directory cannot be written: an error of this library, and an `OSError`."""
+
+    exit_code = StoreFullError.exit_code
 
 
 class OutputStore:
@@ -72,36 +78,40 @@ class OutputStore:
     def open_for_writing(self, name: str) -> Iterator[BinaryIO]:
         """A file that appears under its name when the block ends, and not at all if the block fails."""
         temporary = f"{TEMPORARY}/{uuid.uuid4().hex}"
-        self._make_parent(temporary)
         try:
+            self._make_parent(temporary)
             with self._open(temporary, "wb") as file:
                 yield file
                 file.flush()
                 if self.is_local:
                     os.fsync(file.fileno())
-        except BaseException:
-            self.remove(temporary)
+            self._make_parent(name)
+            if self.is_local:
+                self._local(temporary).replace(self._local(name))
+                _sync_directory(self._local(name).parent)
+            else:
+                self._system.mv(self._path(temporary), self._path(name))
+        except BaseException as error:
+            with suppress(OSError):
+                self.remove(temporary)
+            # Some of the library's errors are an OSError too.
+            if isinstance(error, OSError) and not isinstance(error, PullquoteError):
+                raise _unwritable(self.url, error) from None
             raise
-        self._make_parent(name)
-        if self.is_local:
-            self._local(temporary).replace(self._local(name))
-            _sync_directory(self._local(name).parent)
-        else:
-            self._system.mv(self._path(temporary), self._path(name))
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file, or `None`."""
         try:
             with self._open(name, "rb") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes, or `None`."""
         try:
             return int(self._system.size(self._path(name)))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def remove(self, name: str) -> None:
@@ -145,8 +155,7 @@ def _file_lock(path: Path) -> Iterator[bool]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
     except OSError as error:
-        message = f"the output {path.parent.parent} cannot be written: {error.strerror or error}; name a directory"
-        raise InvalidArgumentError(message) from None
+        raise _unwritable(str(path.parent.parent), error) from None
     with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,6 +163,10 @@ def _file_lock(path: Path) -> Iterator[bool]:
             yield False
             return
         yield True
+
+
+def _unwritable(directory: str, error: OSError) -> UnwritableOutputError:
+    return UnwritableOutputError(f"the output {directory} cannot be written: {error.strerror or error}")
 
 
 def _sync_directory(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Jobs: every row is answered once, even after kills, and finished files are not done again."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ from pullquote.jobs._inputs import Columns, find_files
 from pullquote.jobs._job import Job
 from pullquote.jobs._records import job_status
 from pullquote.jobs._run import FileProgress, run_files
-from pullquote.jobs._store import OutputStore
+from pullquote.jobs._store import OutputStore, UnwritableOutputError
 from support.fake_letter_encoder import letters
 from support.job_files import (
     QUESTIONS,
@@ -236,7 +237,7 @@ def test_links_to_files_are_read(tmp_path: Path) -> None:
     for source in ("in", "in/*.jsonl"):
         assert [file.name for file in find_files(str(tmp_path / source))] == ["a.jsonl"]
     (tmp_path / "in/lost.jsonl").symlink_to("nowhere")
-    with raises(errors.InvalidArgumentError, "lost.jsonl", "nowhere"):
+    with raises(errors.NotFoundError, "lost.jsonl", "nowhere"):
         find_files(str(tmp_path / "in"))
 
 
@@ -336,13 +337,11 @@ def test_fsspec_input_and_output(folder: Path, undisturbed: Path) -> None:
         (["--output", "x"], ["--input"]),
         (["--input", "x", "--output", "y"], ["--query-column"]),
         (["--input", "x", "--output", "y", "-q", "a", "--query-column", "b"], ["--query-column"]),
-        (["--input", "nowhere", "--output", "y", "-q", "a"], ["nowhere"]),
         (["--input", "*.txt", "--output", "y", "-q", "a"], ["empty.txt", "Parquet"]),
         (["--input", "x", "--output", "y", "--queries", "empty.txt"], ["empty.txt"]),
         (["--input", "a.*", "--output", "y", "-q", "a", "--output-format", "parquet"], ["a.jsonl.parquet"]),
         (["--input", "a.jsonl", "--output", "y", "-q", "a", "-k", "0"], ["--top-k", 0]),
         (["--input", "a.jsonl", "--output", "y", "-q", " "], ["query[0]"]),
-        (["--input", "x", "--output", "y", "--queries", "nowhere.txt"], ["nowhere.txt"]),
     ],
 )
 def test_invalid_job_arguments_are_errors(
@@ -358,6 +357,44 @@ def test_invalid_job_arguments_are_errors(
     (tmp_path / "a.jsonl.parquet").write_bytes(b"")
     assert run(*arguments) == errors.InvalidArgumentError.exit_code
     assert names_all(capsys.readouterr().err, *names)
+    # Neither a lock nor a directory.
+    assert not (tmp_path / "y").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "name"),
+    [
+        (["--input", "nowhere", "--output", "y", "-q", "a"], errors.NotFoundError.exit_code, "nowhere"),
+        (["--input", "empty", "--output", "y", "-q", "a"], errors.NotFoundError.exit_code, "empty"),
+        (["--input", "a.jsonl", "--output", "y", "--queries", "nowhere.txt"], 66, "nowhere.txt"),
+        (["--input", "a.jsonl", "--output", "a.jsonl/y", "-q", "a"], UnwritableOutputError.exit_code, "a.jsonl/y"),
+        (["--input", "a.jsonl", "--output", "/proc/y", "-q", "a"], 73, "/proc/y"),
+    ],
+)
+def test_job_without_input_or_output_has_their_exit_codes(
+    arguments: list[str],
+    exit_code: int,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a.jsonl").write_bytes(lines(pages(1, 1)))
+    assert run(*arguments) == exit_code
+    assert names_all(capsys.readouterr().err, name)
+
+
+def test_full_disk_ends_a_job_with_the_exit_code_of_its_output(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    assert run(*arguments(folder, tmp_path / "found")) == UnwritableOutputError.exit_code
+    assert names_all(capsys.readouterr().err, tmp_path / "found", os.strerror(errno.ENOSPC))
 
 
 def test_failed_write_leaves_no_output(folder: Path, tmp_path: Path) -> None:

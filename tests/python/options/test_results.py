@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from typing import Any, get_type_hints
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -444,6 +445,16 @@ def test_ids_of_several_types_make_no_arrow_column(highlighter: Highlighter) -> 
     found = highlighter.highlights(QUERY, {"moon": MOON, 3: TIDES})
     with raises(errors.InvalidTypeError, "int", "str"):
         found.to_arrow()
+    with raises(errors.InvalidTypeError, "ids", "int"):
+        highlighter.highlights(QUERY, {2**70: MOON}).to_arrow()
+
+
+@pytest.mark.parametrize("number", [np.int64(7), np.uint8(7), np.float32(7.5), np.bool_(True)], ids=repr)
+def test_ids_of_numpy_are_numbers_of_json(highlighter: Highlighter, number: Any) -> None:
+    found = highlighter.highlights(QUERY, [MOON], ids=[number])
+    [page] = json.loads(json.dumps(found.to_dict()))["results"]
+    assert (page["id"], page["highlights"][0]["id"]) == (number, number)
+    assert found[number] == found.at(0)
 
 
 def test_array_of_pyarrow_is_a_list_of_pages(highlighter: Highlighter) -> None:
