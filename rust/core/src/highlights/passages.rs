@@ -34,12 +34,19 @@ const MIN_COMPARED: usize = 1 << 20;
 
 /// A seed counts as this many bytes of text between two checks.
 const BYTES_PER_SEED: usize = 4096;
+/// So does a run that a seed tries.
+const BYTES_PER_STEP: usize = 64;
 
 /// How often passages are chosen again because they have more tokens than their units.
 const MAX_TIGHTENINGS: usize = 3;
 
 /// Runs around a seed that are tried, the nearest first: all those of up to 250 units.
 const MAX_STEPS: usize = 1 << 15;
+
+/// Runs around all seeds of a page that are tried, for each unit, and for any page; then seeds stay alone. On a page of
+/// headings that repeat, every seed tries the most.
+const STEPS_PER_UNIT: usize = 64;
+const MIN_STEPS: usize = 1 << 20;
 
 /// Of a page that repeats one line, every line is a twin of the first.
 const MAX_TWINS: usize = 100;
@@ -123,14 +130,17 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Che
     let mut selections: Vec<PageSelection> =
         pages.iter().enumerate().map(|(number, page)| PageSelection::new(number, *page, bounds)).collect();
     let mut repeats: Vec<(Place, Run)> = Vec::new();
-    let mut checkpoints = Checkpoints::new(check);
+    let (mut checkpoints, mut steps) = (Checkpoints::new(check), 0);
     for (number, (_, page, seed)) in order.into_iter().enumerate() {
-        checkpoints.reach(number * BYTES_PER_SEED)?;
+        checkpoints.reach(number * BYTES_PER_SEED + steps * BYTES_PER_STEP)?;
         if remaining.chars == 0 || remaining.tokens == 0 || count == 0 {
             break;
         }
         let seen = if bounds.dedupe == Dedupe::Answer { Some(&mut seen) } else { None };
-        match selections[page].select(seed, bounds, &mut remaining, seen) {
+        let steps_before = selections[page].steps;
+        let choice = selections[page].select(seed, bounds, &mut remaining, seen);
+        steps += steps_before - selections[page].steps;
+        match choice {
             Choice::Selected => count -= usize::from(bounds.max_passages().is_some()),
             Choice::Repeats(place, units) => repeats.push((place, Run { page, units })),
             Choice::Dropped => {}
@@ -314,6 +324,8 @@ struct PageSelection<'page> {
     /// Bytes of further passages that may be compared with the selected ones. On a page that repeats itself, every seed
     /// may have a long passage that is a duplicate.
     comparable: usize,
+    /// Runs that may still be tried.
+    steps: usize,
 }
 
 impl<'page> PageSelection<'page> {
@@ -325,6 +337,7 @@ impl<'page> PageSelection<'page> {
             }
         }
         let sections = if group_of.is_empty() { Sections::default() } else { Sections::new(&ranked) };
+        let steps = MIN_STEPS + STEPS_PER_UNIT.saturating_mul(group_of.len());
         let comparable = MIN_COMPARED + COMPARED_PER_PAGE.saturating_mul(ranked.page.text().len());
         Self {
             number,
@@ -335,6 +348,7 @@ impl<'page> PageSelection<'page> {
             remaining: bounds.page,
             seen: SeenShingles::default(),
             comparable,
+            steps,
         }
     }
 
@@ -418,7 +432,7 @@ impl<'page> PageSelection<'page> {
 
     /// The run around a seed whose other units have the most relevance above the threshold, and whose ends reach it.
     /// The seed's group alone if no run gains anything. At most `max_units`, except for a longer group.
-    fn expand(&self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
+    fn expand(&mut self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
         let group = self.group(seed, max_group);
         let threshold = MIN_SHARE_OF_SEED * self.ranked.scores.relevance[seed];
         let mut best = (0.0, group.clone());
@@ -426,8 +440,9 @@ impl<'page> PageSelection<'page> {
             return group;
         }
         let mut left = GrowingRun { units: group, gain: 0.0, reaches_threshold: true };
-        let mut steps = 0;
-        while steps < MAX_STEPS {
+        let (most, mut steps) = (MAX_STEPS.min(self.steps), 0);
+        while steps < most {
+            steps += 1;
             let mut both = Some(left.clone()).filter(|left| left.reaches_threshold);
             while let Some(run) = both {
                 steps += 1;
@@ -440,6 +455,7 @@ impl<'page> PageSelection<'page> {
             let Some(longer) = self.extend(&left, unit, threshold, max_units, remaining, max_group) else { break };
             left = longer;
         }
+        self.steps = self.steps.saturating_sub(steps);
         best.1
     }
 
