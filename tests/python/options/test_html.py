@@ -87,7 +87,7 @@ PASSAGES = {
     "cells with lists": (
         "Item 33",
         f"<table><tr><td><th>Basic<th>Pro</tr>{PRICES}</table>",
-        ["Basic\tPro", "Item 33\t335\n337\t339"],
+        ["\tBasic\tPro", "Item 33\t335\n337\t339"],
         [],
     ),
     "copy button before code": (

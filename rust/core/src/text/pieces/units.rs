@@ -19,7 +19,7 @@ const MIN_LEADER_DOTS: usize = 3;
 /// The units of a page and how they relate.
 #[derive(Clone, Debug, Default)]
 pub struct Units {
-    /// Sorted, disjoint, trimmed and not empty.
+    /// Sorted, disjoint, trimmed and not empty. The row of a table may start with the tabs of empty cells.
     pub spans: Vec<ByteSpan>,
     /// Runs of units that stay together: sorted, disjoint, and covering all units.
     pub groups: Vec<Range<usize>>,
@@ -88,6 +88,13 @@ impl Units {
                     (Some(last), Some(link)) if link.start < last.end => last.end = sentence.end,
                     _ => spans.push(*sentence),
                 }
+            }
+            // The empty cells of markup before the first one with text.
+            if from_lines.is_none()
+                && matches!(block.kind, BlockKind::Row | BlockKind::HeaderRow)
+                && let Some(row) = spans.get_mut(first)
+            {
+                row.start = block.span.start;
             }
             let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
