@@ -25,7 +25,7 @@ async def main() -> None:
     command = ["-m", "pullquote", "mcp", "--folder", str(PAGES)]
     server = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
     async with Client(server) as client:
-        (tool,) = (await client.list_tools()).tools
+        tool, *_ = (await client.list_tools()).tools
         print(f"{tool.name} takes {', '.join(tool.input_schema['properties'])}")
         # Names are relative to the folder; "." would be all files below it.
         arguments = {"query": question, "files": FILES, "max_tokens": 200, "max_passages": 3}

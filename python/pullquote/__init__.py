@@ -7,8 +7,8 @@
 
 `highlights()` needs a model: ``pip install pullquote-minilm`` installs one, and ``model="org/name"`` names one of the Hugging Face
 Hub. Importing this package starts no threads and loads no model. Everything else is in `pullquote.engine`, `pullquote.client`,
-`pullquote.arrow`, `pullquote.documents`, `pullquote.errors`, `pullquote.ray` and `pullquote.vllm`, and in adapters such as
-`pullquote.langchain`.
+`pullquote.arrow`, `pullquote.documents`, `pullquote.errors`, `pullquote.quotes`, `pullquote.ray` and `pullquote.vllm`, and in
+adapters such as `pullquote.langchain`.
 """
 
 import importlib
@@ -21,6 +21,7 @@ from pullquote._results.highlight import Highlight
 from pullquote._results.highlights import Highlights
 from pullquote._results.prompts import tool_schema
 from pullquote.errors import PullquoteError
+from pullquote.quotes import locate
 
 if TYPE_CHECKING:
     from pullquote._async_client import AsyncClient
@@ -40,6 +41,7 @@ __all__ = [
     "PullquoteError",
     "__version__",
     "highlights",
+    "locate",
     "parse_pieces",
     "tool_schema",
 ]

@@ -14,7 +14,7 @@ from pullquote._engine.event_loop import EventLoopCalls
 from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
 from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
-from pullquote._native import ClientCall, Document, DocumentList
+from pullquote._native import ClientCall, Document, DocumentList, Located
 from pullquote._request.options import Options, Page, Pages, Request
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
@@ -125,6 +125,11 @@ class AsyncClient(BaseClient):
         texts = check_rerank(texts, top_n)
         ranks = await self._run(self._native.rerank(query, texts, top_n, {"timeout": timeout}))
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
+
+    @checked
+    async def locate(self, page: str, quote: str, *, timeout: float | None = None) -> Located:
+        """Find where a quote stands in a page: see `pullquote.locate`."""
+        return await self._run(self._native.locate(page, quote, {"timeout": timeout}))
 
     @checked
     async def put_document(

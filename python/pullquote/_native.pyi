@@ -26,6 +26,7 @@ __all__ = [
     "CompletionQueue",
     "CpuEncoder",
     "DeviceState",
+    "Difference",
     "Document",
     "DocumentList",
     "Embeddings",
@@ -40,8 +41,10 @@ __all__ = [
     "Hosted",
     "HostedCall",
     "ListedDocument",
+    "Located",
     "NeededFiles",
     "PendingCall",
+    "Place",
     "Progress",
     "PutDocuments",
     "Rank",
@@ -62,6 +65,7 @@ __all__ = [
     "html_runs",
     "instruction_set",
     "instruction_sets",
+    "locate",
     "needed_files",
     "parse_pieces",
     "serve_agent",
@@ -79,6 +83,7 @@ LEAST_ANSWER: int
 def parse_pieces(
     text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
 ) -> NDArray[np.int64]: ...
+def locate(page: str, quote: str, timeout: float | None) -> Located: ...
 def check_description(directory: Path) -> None: ...
 def check_store(path: str) -> None: ...
 def serve_agent(settings: dict[str, Any], agent: str, highlighter: Highlighter | None) -> None: ...
@@ -155,6 +160,7 @@ class Client:
     def rerank(
         self, query: str, texts: list[str], top_n: int | None, options: dict[str, Any]
     ) -> ClientCall[list[Rank]]: ...
+    def locate(self, page: str, quote: str, options: dict[str, Any]) -> ClientCall[Located]: ...
     def put_document(
         self, document_id: str, text: str, title: str | None, options: dict[str, Any]
     ) -> ClientCall[str]: ...
@@ -389,6 +395,46 @@ class Progress(_Record):
     windows: Final[int]
     rows: Final[int]
     tokens: Final[int]
+
+@final
+class Difference(_Record):
+    def __new__(cls, kind: str, quote: str, page: str, start: int, end: int) -> Difference: ...
+    kind: Final[str]
+    quote: Final[str]
+    page: Final[str]
+    start: Final[int]
+    end: Final[int]
+
+@final
+class Place(_Record):
+    def __new__(
+        cls,
+        text: str,
+        start: int,
+        end: int,
+        distance: int,
+        similarity: float,
+        differences: list[Difference],
+        parts: list[tuple[int, int]],
+    ) -> Place: ...
+    text: Final[str]
+    start: Final[int]
+    end: Final[int]
+    distance: Final[int]
+    similarity: Final[float]
+    differences: Final[list[Difference]]
+    parts: Final[list[tuple[int, int]]]
+
+@final
+class Located:
+    def __new__(cls, status: str, places: list[Place], nearest: Place | None) -> Located: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __getnewargs__(self) -> tuple[Any, ...]: ...
+    status: Final[str]
+    places: Final[list[Place]]
+    nearest: Final[Place | None]
 
 @final
 class ListedDocument(_Record):

@@ -21,7 +21,7 @@ from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files as read_files_of
 from pullquote._engine.page_files import read_texts
 from pullquote._engine.stream import checked_stream, stream
-from pullquote._native import Document, DocumentList, ListedDocument, PutDocuments
+from pullquote._native import Document, DocumentList, ListedDocument, Located, PutDocuments
 from pullquote._request.options import (
     Options,
     Page,
@@ -409,6 +409,11 @@ class Client(BaseClient):
         texts = check_rerank(texts, top_n)
         ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}).wait()
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
+
+    @checked
+    def locate(self, page: str, quote: str, *, timeout: float | None = None) -> Located:
+        """Find where a quote stands in a page: see `pullquote.locate`."""
+        return self._native.locate(page, quote, {"timeout": timeout}).wait()
 
     @checked
     def put_document(

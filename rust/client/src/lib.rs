@@ -13,6 +13,7 @@ pub mod columns;
 mod endpoints;
 mod exchange;
 pub mod forms;
+mod locate;
 mod passages;
 pub mod raw;
 mod request_error;

@@ -13,12 +13,14 @@
 //! | [`scheduler`] | batches over all waiting requests, devices, completion |
 //! | [`ranking`] | BM25, cosine, coverage, and the relevance that joins them |
 //! | [`highlights`] | passages within a budget |
+//! | [`quotes`] | where a quoted text stands in a page |
 //! | [`engine`] | requests from start to end: options, cache, steps, hosted encoders |
 
 pub mod encoder;
 pub mod engine;
 pub mod error;
 pub mod highlights;
+pub mod quotes;
 pub mod ranking;
 pub mod runtime;
 pub mod scheduler;

@@ -4,11 +4,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::quotes::locate;
 use pullquote_core::ranking::terms::{Language, PageTerms};
 use pullquote_core::runtime::call::{Check, unstopped};
 use pullquote_core::text::formats::{Document, Format};
 use pullquote_core::text::pieces::{Units, sentences, words_checked};
 use pullquote_core::tokens::{Role, Tokens, counts_before};
+use pullquote_wire::result::OffsetUnit;
 
 use crate::common::shapes::shapes;
 use crate::common::{model, word_piece};
@@ -18,18 +20,21 @@ const BYTES_PER_CHECK: usize = 64 * 1024;
 
 const FORMATS: [Format; 4] = [Format::Text, Format::Markdown, Format::Html, Format::Auto];
 
+const QUOTE: &str = "The cat in the moon, and the **bread** is not in Paris";
+
 /// Parts of work on a text that only call their check, not the call.
 type Stage = (&'static str, fn(&str, &Check) -> Result<()>);
 
 /// A part of tokenizing.
 type Tokenizing<'stage> = (&'stage str, &'stage dyn Fn(&Check) -> Result<()>);
 
-const STAGES: [Stage; 6] = [
+const STAGES: [Stage; 7] = [
     ("read Markdown", |text, check| Document::read(text, Format::Markdown, check).map(drop)),
     ("read HTML", |text, check| Document::read(text, Format::Html, check).map(drop)),
     ("cut into sentences", |text, check| sentences(text, check).map(drop)),
     ("cut into words", |text, check| words_checked(text, check).map(drop)),
     ("relate units", |text, check| Units::sentences(text, None, &[], check).map(drop)),
+    ("locate a quote", |text, check| locate(text, QUOTE, OffsetUnit::Codepoint, check).map(drop)),
     ("scan terms", |text, check| PageTerms::new_checked(text, &[], Language::English, check).map(drop)),
 ];
 

@@ -27,6 +27,7 @@ use crate::highlight_columns::HighlightColumns;
 use crate::highlighter::argument;
 use crate::interruptible::leave_python;
 use crate::options::read_settings;
+use crate::quotes::Located;
 use crate::results::{Embeddings, matrix, record};
 use crate::texts::{self, HighlightsCall};
 
@@ -263,6 +264,18 @@ impl Client {
         Ok(self.call(self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
             let rank = |rank: pullquote_client::RerankResult| Rank { index: rank.index, score: rank.score };
             ranks.into_iter().map(rank).collect::<Vec<_>>().into_py_any(py)
+        }))
+    }
+
+    fn locate(
+        &self,
+        page: &Bound<'_, PyAny>,
+        quote: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<ClientCall> {
+        let (page, quote) = (texts::one(page, "page")?, texts::one(quote, "quote")?);
+        Ok(self.call(self.client.locate(page, quote, read_call_options(options)?), |py, located| {
+            Located::from(located).into_py_any(py)
         }))
     }
 

@@ -23,6 +23,7 @@ mod hub_cache;
 mod interruptible;
 mod native_threads;
 mod options;
+mod quotes;
 mod results;
 mod server;
 mod texts;
@@ -83,6 +84,7 @@ mod _native {
             CachedModel, NeededFiles, Snapshot, cached_models, check_description, find_snapshot, needed_files,
         },
         native_threads::{forget_threads, wait_for_threads},
+        quotes::{Difference, Located, Place, locate},
         results::{Batch, CacheState, DeviceState, Embeddings, FinishedRequest, Progress, ShownRun, StageTime, Work},
         server::{Server, check_store, serve_agent},
         {error_table, html_runs, parse_pieces, settings, shown_runs, similar},

@@ -6,6 +6,7 @@ pub(crate) mod health;
 pub(crate) mod highlights;
 pub(crate) mod item_limits;
 pub(crate) mod llama_cpp;
+pub(crate) mod locate;
 pub(crate) mod mcp;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
@@ -38,8 +39,9 @@ use crate::http::route_table::{Access, RouteTable};
 /// fetches web pages.
 pub(crate) fn all(fetches: bool) -> (Vec<Route>, Schemas) {
     type Family = fn(&mut Schemas) -> Vec<Route>;
-    let families: [Family; 13] = [
+    let families: [Family; 14] = [
         highlights::routes,
+        locate::routes,
         render::routes,
         stored_documents::routes,
         exa::routes,

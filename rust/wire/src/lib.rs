@@ -8,6 +8,7 @@ pub mod documents;
 pub mod embedding_dtype;
 pub mod engine;
 pub mod options;
+pub mod quotes;
 pub mod request;
 pub mod result;
 pub mod schema;

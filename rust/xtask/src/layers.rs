@@ -18,7 +18,9 @@ struct Law {
 const LAWS: [Law; 3] = [
     Law {
         source: "rust/core/src",
-        rooms: &["error", "runtime", "encoder", "text", "tokens", "scheduler", "ranking", "highlights", "engine"],
+        rooms: &[
+            "error", "runtime", "encoder", "text", "tokens", "scheduler", "ranking", "highlights", "quotes", "engine",
+        ],
     },
     Law {
         source: "rust/server/src",
@@ -31,7 +33,7 @@ const LAWS: [Law; 3] = [
         source: "rust/client/src",
         rooms: &[
             "raw", "settings", "call_options", "forms", "rows", "columns", "retry_advice", "request_error", "retry",
-            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "stored_documents",
+            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "locate", "stored_documents",
         ],
     },
 ];

@@ -141,7 +141,7 @@ def test_tools_are_those_of_the_server(storing: ServerProcess, folder: Path) -> 
     found = tools(agent(*options))
     with running_server("--dtype", "float32", "--fetch") as server:
         expected = tools(f"{server.url}/mcp")
-    assert list(found) == list(expected) == ["highlights", "search", "fetch"]
+    assert list(found) == list(expected) == ["highlights", "locate", "search", "fetch"]
     assert "files" in found["highlights"].input_schema["properties"]
     for name, tool in expected.items():
         assert described(found[name], without="files") == described(tool)

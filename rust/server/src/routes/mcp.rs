@@ -1,6 +1,6 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP, by its official SDK, for agents.
 //!
-//! `highlights` reads the texts and addresses of its call; `search` and `fetch` are over this server's stored
+//! `highlights` reads the texts and addresses of its call, `locate` checks a quote of a text; `search` and `fetch` are over this server's stored
 //! documents. Every request stands alone: there are no sessions, and each answer is one JSON document. `crate::stdio`
 //! has the same tools over standard input and output.
 //!
@@ -9,6 +9,7 @@
 
 pub(super) mod failure;
 mod highlights;
+mod locate;
 mod stored;
 
 use std::future::poll_fn;
@@ -41,6 +42,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use self::failure::MCP;
 pub(crate) use self::highlights::{FailedSource, SOME_FAILED, ToolAnswer};
 use self::highlights::{HighlightsArguments, highlights};
+use self::locate::{LocateArguments, Places};
 use self::stored::{FetchArguments, Page, SearchArguments, SearchResults, fetch, search};
 use crate::app::App;
 use crate::http::admission::Admitted;
@@ -80,7 +82,7 @@ pub(super) fn routes(fetches: bool) -> Vec<Route> {
     vec![
         API.post("/mcp", exchange, "mcp", "Answer an agent")
             .described(
-                "Streamable HTTP without sessions. The tools are `highlights`, and `search` and `fetch` over the stored \
+                "Streamable HTTP without sessions. The tools are `highlights`, `locate`, and `search` and `fetch` over the stored \
                  documents; `tools/list` describes them. What an agent can correct is a result with `isError`.",
             )
             .reads(message("A JSON-RPC request or notification."), example)
@@ -125,8 +127,12 @@ pub(crate) fn tools(sources: Sources) -> Vec<Tool> {
     if let Some(Value::Object(properties)) = Arc::make_mut(&mut find.input_schema).get_mut("properties") {
         properties.retain(|name, _| (name != "urls" || sources.urls) && (name != "files" || sources.files));
     }
+    let description = "Check a quote: whether it stands in a text word for word, where, and what differs.";
+    let locate = tool("locate", "Check a quote", description, false)
+        .with_input_schema::<LocateArguments>()
+        .with_output_schema::<Places>();
     if !sources.stored {
-        return vec![find];
+        return vec![find, locate];
     }
     let description =
         "Search the stored documents; `fetch` reads one of the results, and `highlights` finds passages in texts.";
@@ -136,7 +142,7 @@ pub(crate) fn tools(sources: Sources) -> Vec<Tool> {
     let fetch = tool("fetch", "Read a stored document", "Read a whole stored document.", false)
         .with_input_schema::<FetchArguments>()
         .with_output_schema::<Page>();
-    vec![find, search, fetch]
+    vec![find, locate, search, fetch]
 }
 
 pub(crate) fn server_config() -> ServerConfig {
@@ -264,6 +270,7 @@ impl ServerHandler for Tools {
             let app = &exchange.app;
             match call.name.as_ref() {
                 "highlights" => highlights(app, &mut admitted, arguments).await,
+                "locate" => locate::find(&mut admitted, arguments).await,
                 "search" => search(&mut admitted, arguments).await,
                 "fetch" => fetch(&mut admitted, arguments).await,
                 name => Err(Failure::new(Cause::Core(ErrorKind::NotFound), format!("Unknown tool: {name}"))),
