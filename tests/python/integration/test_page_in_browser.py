@@ -523,6 +523,14 @@ def test_question_without_answer_is_said_plainly(page: Page, server: ServerProce
     assert background() != "rgba(0, 0, 0, 0)"
 
 
+def test_card_counts_the_twins_of_its_passage(page: Page, server: ServerProcess) -> None:
+    visit(page, server)
+    moon, others = "The moon is far away from the earth.", "Cats sleep a lot every day. Bread is baked of flour."
+    slide(page, "length", 1)
+    put(page, f"{moon} {others}\n\nSalt is mined here.\n\n{moon} Rain falls on the hills.\n", "How far is the moon?")
+    expect(page.locator("#passages .twins")).to_have_text(["1 passage like it left out"])
+
+
 def test_another_address_sets_what_it_leaves_out(page: Page, server: ServerProcess) -> None:
     visit(page, server)
     slide(page, "count", 7)

@@ -205,3 +205,17 @@ def test_effort_instant_needs_vocabulary() -> None:
 def test_unknown_effort_is_error(cached: Highlighter) -> None:
     with raises(InvalidArgumentError, "effort", "max", "full", "fast", "auto", "instant"):
         cached.highlights("q", ["A page."], effort="max")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("effort", ["auto", "full"])
+def test_one_digit_or_capital_letter_tells_pages_apart(
+    highlighter: Highlighter, effort: Literal["auto", "full"]
+) -> None:
+    pages = [f"The code of vault {i} is {i * 7919 % 10_000}. It is kept in the cellar of the bank." for i in range(400)]
+    pages += [
+        f"Room {letter} is for {use}. It is on the first floor." for letter, use in zip("ABC", "xyz", strict=True)
+    ]
+    questions = {f"What is the code of vault {number}?": number for number in (3, 8, 9)} | {"What is room B for?": 401}
+    for question, page in questions.items():
+        found = highlighter.highlights(question, pages, effort=effort, max_total_highlights=3)
+        assert found.best()[0].page == page, question

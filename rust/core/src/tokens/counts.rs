@@ -15,6 +15,9 @@ const SAMPLE_TEXTS: usize = 16;
 /// The most bytes that count as one token.
 const BYTES_OF_BUDGETED: usize = 4;
 
+/// The rarity of a digit and of a capital letter.
+const OF_SIGN: f32 = 0.5;
+
 /// Typical for scripts that a tokenizer knows.
 const KNOWN_SCRIPT: f32 = 4.0;
 
@@ -61,7 +64,9 @@ impl Tokens {
     /// vocabulary lacks.
     ///
     /// Vocabularies are in the order of frequency (`WordPiece`, Unigram) or of merges, which is nearly the same (BPE).
-    /// The rarity is the logarithm of the word's rank after "the", relative to that of the last rank.
+    /// The rarity is the logarithm of the word's rank after "the", relative to that of the last rank. Single letters and
+    /// digits stand before it whatever their frequency: they have the rarity of the number 10, so that "room B" and
+    /// "vault 8" are told from other rooms and vaults.
     #[expect(clippy::cast_precision_loss, reason = "a logarithm, of which two digits are used")]
     pub fn rarity(&self, word: &str) -> f32 {
         let rank = |word: &str| match self.encode(&format!(" {word}")).ok()?.get_ids() {
@@ -69,6 +74,9 @@ impl Tokens {
             _ => None,
         };
         let first = rank("the").unwrap_or(0);
+        if let [b'0'..=b'9' | b'A'..=b'Z'] = word.as_bytes() {
+            return OF_SIGN;
+        }
         let last = self.tokenizer.get_vocab_size(false).max(2) as f32;
         rank(&word.to_lowercase()).map_or(1.0, |rank| (rank.saturating_sub(first) as f32 + 1.0).ln() / last.ln())
     }
