@@ -27,7 +27,11 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         return Err(at + 1);
     }
     let line = lines.get(at).unwrap_or_default();
-    let marks = [b'\t', b',', b';'].into_iter().filter(|mark| has_separators(line, *mark));
+    // A number such as 1,000 is not worth a reader: the line below has separators too, unless a quote runs on there.
+    let runs_on = bytecount::count(line.as_bytes(), b'"') % 2 == 1;
+    let below = lines.get(at + 1).unwrap_or_default();
+    let has_both = |mark: &u8| has_separators(line, *mark) && (runs_on || has_separators(below, *mark));
+    let marks = [b'\t', b',', b';'].into_iter().filter(has_both);
     let mut readers = marks.map(|mark| Records { lines, reader: ReaderBuilder::new().delimiter(mark).build(), mark });
     let mut records = readers.find_map(|mut records| records.start_table(at).then_some(records)).ok_or(at + 1)?;
     let mut blocks = Vec::new();
