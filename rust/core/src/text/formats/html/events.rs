@@ -12,7 +12,7 @@ pub(super) struct Events {
     pub(super) decoded: String,
     /// The text of the first `title`.
     pub(super) title: Option<String>,
-    /// Shown sources into which no element may be put, in order: text that is not searched for tags, and formulas.
+    /// Shown sources into which no element may be put, in order: text that is not searched for tags, formulas, and options.
     pub(super) closed: Vec<ByteSpan>,
 }
 

@@ -137,7 +137,8 @@ impl<'source> Tree<'source> {
 
     /// Notes shown text into which no element may be put.
     fn close_source(&mut self, source: ByteSpan) {
-        if self.is_raw || self.last(ElementRole::Math).is_some() {
+        let is_closed = [ElementRole::Math, ElementRole::Choice].iter().any(|role| self.last(*role).is_some());
+        if self.is_raw || is_closed {
             self.done.closed.push(source);
         }
     }
