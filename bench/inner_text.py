@@ -43,7 +43,7 @@ def differences(ours: list[tuple[str, str]], theirs: list[tuple[str, str]]) -> l
         if kind != "equal":
             texts = [" ".join(word for _, word in side) for side in (ours[a:b], theirs[c:d])]
             fused = texts[0].replace(" ", "") == texts[1].replace(" ", "")
-            found.append(("spaces" if fused else "words", *texts))
+            found.append(("spaces" if fused else "words", texts[0], texts[1]))
             continue
         for (own, word), (other, _) in zip(ours[a + 1 : b], theirs[c + 1 : d], strict=True):
             if own != other:

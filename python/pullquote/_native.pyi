@@ -58,6 +58,7 @@ __all__ = [
     "cached_models",
     "check_description",
     "check_store",
+    "decode_undeclared",
     "error_table",
     "fetch",
     "find_snapshot",

@@ -66,7 +66,7 @@ impl Tokens {
     /// Vocabularies are in the order of frequency (`WordPiece`, Unigram) or of merges, which is nearly the same (BPE).
     /// The rarity is the logarithm of the word's rank after "the", relative to that of the last rank. Single letters and
     /// digits stand before it whatever their frequency: they have the rarity of the number 10, so that "room B" and
-    /// "vault 8" are told from other rooms and vaults.
+    /// "vault 8" differ from other rooms and vaults.
     #[expect(clippy::cast_precision_loss, reason = "a logarithm, of which two digits are used")]
     pub fn rarity(&self, word: &str) -> f32 {
         let rank = |word: &str| match self.encode(&format!(" {word}")).ok()?.get_ids() {

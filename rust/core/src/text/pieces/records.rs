@@ -1,6 +1,6 @@
 //! Runs of lines that are no prose: logs, chats, subtitles, CSV, columns of text, data and source code.
 //!
-//! Each has a finder, which reads the run that begins with a line, if one does. Most lines of prose are told by their
+//! Each has a finder, which reads the run that begins with a line, if one does. It knows most lines of prose by their
 //! first characters.
 
 mod code;

@@ -15,7 +15,7 @@ const SHORTEST_ELEMENT: usize = 40;
 /// Elements of HTML that nothing closes.
 const VOID: [&str; 7] = ["br", "hr", "img", "input", "link", "meta", "wbr"];
 
-/// A dump has at least this share of marks of code: one in so many bytes.
+/// A dump has at least this share of marks of code: one in nine bytes.
 const BYTES_PER_MARK: usize = 9;
 
 /// A place where a text may be cut.
