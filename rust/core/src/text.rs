@@ -2,7 +2,7 @@
 
 pub mod formats;
 pub mod kinds;
-mod outline;
+pub(crate) mod outline;
 pub mod page;
 pub mod pieces;
 pub mod positions;

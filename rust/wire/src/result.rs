@@ -120,8 +120,9 @@ pub struct Highlight<'page> {
     /// Where the header starts in the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_start: Option<usize>,
-    /// What names the passage's subject, outermost first: the headings of the sections around it, the speaker and time
-    /// of its turn or subtitle, the header of its table. None is a part of the passage.
+    /// What names the passage's subject, outermost first: headings, the items around a nested one, a term, the question
+    /// that it answers, the line that introduces a list or code, a caption, the speaker and time of its turn or subtitle,
+    /// the header of its table. None is a part of the passage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breadcrumbs: Option<Vec<Breadcrumb<'page>>>,
     /// With `pre_tags` or `post_tags`: the text with its matching words between them.

@@ -6,7 +6,7 @@
 //! are taken, and neighbours join. Windows are taken as they are. Units of a group (a table row, a list item with its
 //! introduction) stay together, and near-duplicates of better passages are dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::dedupe::SeenShingles;
@@ -23,9 +23,14 @@ use crate::text::pieces::Units;
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
 
-/// A passage of a heading grows around the best unit of its section with at least this share of the heading's relevance:
-/// the heading's also comes from its words, which that unit does not repeat.
+/// A passage of a heading grows around the best unit of its section, if that has at least this share of the heading's
+/// relevance, or is that much more relevant than the first one: the heading's also comes from its words, which the unit
+/// that answers does not repeat.
 const MIN_SHARE_OF_HEADING: f32 = 0.4;
+const MIN_LEAD_OF_BEST: f32 = 0.1;
+
+/// Characters of a section that is the passage of its heading as a whole.
+const MAX_SECTION_CHARS: usize = 600;
 
 /// Bytes of passages that are compared with better ones to find duplicates, as a multiple of the page's text, and for
 /// any page.
@@ -111,7 +116,24 @@ enum Choice {
 /// # Errors
 /// Those of `check`.
 pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Check) -> Result<Vec<Vec<Passage>>> {
-    check()?;
+    choose_in_sections(pages, &sections(pages, check)?, bounds, check)
+}
+
+fn sections(pages: &[RankedPage], check: &Check) -> Result<Vec<Sections>> {
+    let of_page = |page| {
+        check()?;
+        Ok(Sections::new(page))
+    };
+    pages.iter().map(of_page).collect()
+}
+
+/// As [`choose_passages`], with the sections of each page.
+fn choose_in_sections(
+    pages: &[RankedPage],
+    sections: &[Sections],
+    bounds: &Bounds,
+    check: &Check,
+) -> Result<Vec<Vec<Passage>>> {
     let min_logit = bounds.min_logit();
     let mut order: Vec<(f32, usize, usize)> = Vec::new();
     let answers = |page: &RankedPage| page.scores.logits.iter().any(|seed| *seed >= logit(ANSWERED));
@@ -127,8 +149,9 @@ pub(crate) fn choose_passages(pages: &[RankedPage], bounds: &Bounds, check: &Che
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| by_order(a.1, a.2, b.2)));
     let (mut remaining, mut count) = (bounds.answer, bounds.total);
     let mut seen = SeenShingles::default();
+    let numbered = pages.iter().zip(sections).enumerate();
     let mut selections: Vec<PageSelection> =
-        pages.iter().enumerate().map(|(number, page)| PageSelection::new(number, *page, bounds)).collect();
+        numbered.map(|(number, (page, sections))| PageSelection::new(number, *page, sections, bounds)).collect();
     let mut repeats: Vec<(Place, Run)> = Vec::new();
     let (mut checkpoints, mut steps) = (Checkpoints::new(check), 0);
     for (number, (_, page, seed)) in order.into_iter().enumerate() {
@@ -186,8 +209,9 @@ pub(crate) fn choose_counted_passages(
 ) -> Result<Vec<Vec<Passage>>> {
     let mut tightened = *bounds;
     let mut tries = 0;
+    let sections = sections(pages, check)?;
     loop {
-        let mut chosen = choose_passages(pages, &tightened, check)?;
+        let mut chosen = choose_in_sections(pages, &sections, &tightened, check)?;
         let counted = count_passages(pages, &chosen, check, &count)?;
         let dropped = drop_above_limits(bounds, &mut chosen, &counted);
         tries += 1;
@@ -246,30 +270,50 @@ fn drop_above_limits(bounds: &Bounds, pages: &mut [Vec<Passage>], counted: &[Cou
     has_dropped
 }
 
-/// The sections of a page, whose borders no passage crosses. Empty for [`Seeds::Windows`].
+/// The groups and sections of a page, whose borders no passage crosses. Empty for [`Seeds::Windows`].
 #[derive(Default)]
 struct Sections {
+    /// The group of each unit.
+    group_of: Vec<u32>,
     /// The number of each unit's section.
     of_units: Vec<u32>,
     /// Headings before each unit, and in the whole page.
     headings_before: Vec<u32>,
-    /// For each section the unit that most probably answers and is no heading.
-    best: Vec<Option<usize>>,
+    /// By the first unit of a heading: the most relevant unit that is no heading and has none nearer, and of all those in
+    /// the heading's section.
+    best: HashMap<usize, (Option<usize>, usize)>,
+    /// The units of each section.
+    ranges: Vec<Range<usize>>,
 }
 
 impl Sections {
     fn new(page: &RankedPage) -> Self {
         let RankedPage { units, scores, .. } = page;
-        let of_units = units.section_numbers();
-        let mut is_heading = vec![0; of_units.len() + 1];
+        if matches!(page.seeds, Seeds::Windows(_)) {
+            return Self::default();
+        }
+        let mut group_of = Vec::new();
+        for (number, group) in (0_u32..).zip(&units.groups) {
+            group_of.resize(group.end, number);
+        }
+        let mut is_heading = vec![0; units.spans.len() + 1];
         for heading in &units.headings {
             is_heading[heading.clone()].fill(1);
         }
-        let mut best = vec![None; of_units.last().map_or(0, |last| *last as usize + 1)];
-        for (unit, section) in of_units.iter().enumerate().filter(|(unit, _)| is_heading[*unit] == 0) {
-            let best: &mut Option<usize> = &mut best[*section as usize];
-            if best.is_none_or(|best| scores.logits[unit] > scores.logits[best]) {
-                *best = Some(unit);
+        let sections = units.sections();
+        let numbered = (0_u32..).zip(&sections);
+        let of_units: Vec<u32> =
+            numbered.flat_map(|(number, section)| std::iter::repeat_n(number, section.len())).collect();
+        let more_relevant = |unit: usize, other: usize| scores.relevance[unit] > scores.relevance[other];
+        let mut best: HashMap<usize, (Option<usize>, usize)> = HashMap::new();
+        for unit in (0..of_units.len()).filter(|unit| is_heading[*unit] == 0) {
+            let headings = units.names.above(unit).filter(|name| is_heading[name.start] == 1);
+            for (place, heading) in headings.enumerate() {
+                let (own, all) = best.entry(heading.start).or_insert((None, unit));
+                if place == 0 && own.is_none_or(|own| more_relevant(unit, own)) {
+                    *own = Some(unit);
+                }
+                *all = if more_relevant(unit, *all) { unit } else { *all };
             }
         }
         let mut before = 0;
@@ -277,7 +321,7 @@ impl Sections {
             before += heading;
             before - heading
         });
-        Self { of_units, headings_before: headings_before.collect(), best }
+        Self { group_of, of_units, headings_before: headings_before.collect(), best, ranges: sections }
     }
 
     fn are_one(&self, unit: usize, other: usize) -> bool {
@@ -298,14 +342,20 @@ impl Sections {
         units.clone().filter(|unit| !self.is_heading(*unit))
     }
 
-    /// The unit around which the passage of a seed grows: for a heading the unit of its section that most probably
-    /// answers, if that is relevant.
+    /// The unit around which the passage of a seed grows: for a heading the most relevant unit below it, if that stands out.
     fn content_seed(&self, seed: usize, relevance: &[f32]) -> usize {
-        if !self.is_heading(seed) {
-            return seed;
-        }
-        let best = self.best[self.of_units[seed] as usize];
-        best.filter(|best| relevance[*best] >= MIN_SHARE_OF_HEADING * relevance[seed]).unwrap_or(seed)
+        let first = (seed..self.of_units.len()).find(|unit| !self.is_heading(*unit));
+        let (Some((own, all)), Some(first)) = (self.best.get(&seed), first) else { return seed };
+        let best = own.unwrap_or(*all);
+        let answers = own.is_none()
+            || relevance[best] >= MIN_SHARE_OF_HEADING * relevance[seed]
+            || relevance[best] - relevance[first] >= MIN_LEAD_OF_BEST * relevance[seed];
+        if answers { best } else { seed }
+    }
+
+    /// The section of a unit.
+    fn range(&self, unit: usize) -> &Range<usize> {
+        &self.ranges[self.of_units[unit] as usize]
     }
 }
 
@@ -314,9 +364,7 @@ struct PageSelection<'page> {
     /// The page's place among all.
     number: usize,
     ranked: RankedPage<'page>,
-    /// The group of each unit; empty for [`Seeds::Windows`].
-    group_of: Vec<u32>,
-    sections: Sections,
+    sections: &'page Sections,
     /// By a run's first unit: its end and its best seed.
     runs: BTreeMap<usize, (usize, usize)>,
     remaining: Budget,
@@ -329,20 +377,12 @@ struct PageSelection<'page> {
 }
 
 impl<'page> PageSelection<'page> {
-    fn new(number: usize, ranked: RankedPage<'page>, bounds: &Bounds) -> Self {
-        let mut group_of = Vec::new();
-        if matches!(ranked.seeds, Seeds::Units(_)) {
-            for (number, group) in (0_u32..).zip(&ranked.units.groups) {
-                group_of.resize(group.end, number);
-            }
-        }
-        let sections = if group_of.is_empty() { Sections::default() } else { Sections::new(&ranked) };
-        let steps = MIN_STEPS + STEPS_PER_UNIT.saturating_mul(group_of.len());
+    fn new(number: usize, ranked: RankedPage<'page>, sections: &'page Sections, bounds: &Bounds) -> Self {
+        let steps = MIN_STEPS + STEPS_PER_UNIT.saturating_mul(sections.group_of.len());
         let comparable = MIN_COMPARED + COMPARED_PER_PAGE.saturating_mul(ranked.page.text().len());
         Self {
             number,
             ranked,
-            group_of,
             sections,
             runs: BTreeMap::new(),
             remaining: bounds.page,
@@ -372,7 +412,11 @@ impl<'page> PageSelection<'page> {
             Seeds::Units(_) if joins => self.group(seed, max_group),
             Seeds::Units(max_units) => {
                 let start = self.sections.content_seed(seed, &self.ranked.scores.relevance);
-                self.expand(start, max_units, remaining, max_group)
+                if self.sections.is_heading(seed) {
+                    self.of_heading(seed, start, max_units, remaining, max_group)
+                } else {
+                    self.expand(start, max_units, remaining, max_group)
+                }
             }
         };
         if self.overlaps(&run) {
@@ -424,9 +468,31 @@ impl<'page> PageSelection<'page> {
         }
     }
 
+    /// The passage of a heading: the section of `start`, if that is short; else the run around it, with the heading if
+    /// that is near.
+    fn of_heading(
+        &self,
+        seed: usize,
+        start: usize,
+        max_units: usize,
+        remaining: Budget,
+        max_group: Budget,
+    ) -> Range<usize> {
+        let fits = |run: &Range<usize>| {
+            self.sections.content(run) <= max_units && remaining.fits(self.length(run)) && !self.overlaps(run)
+        };
+        let section = self.sections.range(start);
+        if fits(section) && self.length(section).chars <= MAX_SECTION_CHARS {
+            return section.clone();
+        }
+        let run = self.expand(start, max_units, remaining, max_group);
+        let whole = seed.min(run.start)..run.end;
+        if self.sections.are_one(whole.start, whole.end - 1) && fits(&whole) { whole } else { run }
+    }
+
     /// The unit's group; the unit alone if the group is longer than `max`.
     fn group(&self, unit: usize, max: Budget) -> Range<usize> {
-        let group = &self.ranked.units.groups[self.group_of[unit] as usize];
+        let group = &self.ranked.units.groups[self.sections.group_of[unit] as usize];
         if max.fits(self.length(group)) { group.clone() } else { unit..unit + 1 }
     }
 
@@ -469,7 +535,7 @@ impl<'page> PageSelection<'page> {
         remaining: Budget,
         max_group: Budget,
     ) -> Option<GrowingRun> {
-        if unit >= self.group_of.len() {
+        if unit >= self.sections.group_of.len() {
             return None;
         }
         let added = self.group(unit, max_group);

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ranking::ranked_seeds::RankedSeeds;
 use crate::ranking::terms::Language;
 use crate::runtime::call::unstopped;
+use crate::text::outline::{Breadcrumbs, Name};
 use crate::text::page::{ByteSpan, PageText};
 use crate::text::pieces::{Units, Windows};
 
@@ -89,7 +90,9 @@ fn groups_stay_together_unless_they_exceed_the_budget() {
 #[test]
 fn no_passage_crosses_the_border_of_a_section() {
     let (text, mut units) = sentences(7);
-    (units.headings, units.heading_levels) = (vec![0..1, 3..4], vec![1, 1]);
+    units.headings = vec![0..1, 3..4];
+    let names = vec![Name { units: 0..1, scope: 1..3 }, Name { units: 3..4, scope: 4..7 }];
+    units.names = Breadcrumbs::new(names, 7);
     let page = PageText::new(&text);
     let choose = |relevance: &[f32], max_units, top_k, max_chars| {
         let scores = scores(relevance);
@@ -99,7 +102,8 @@ fn no_passage_crosses_the_border_of_a_section() {
     assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, Some(1), None), [(1, 3)]);
     assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, None, Some(70)), [(0, 3), (3, 6)], "nor do neighbours");
     // The heading is more relevant than the text that answers below it, and no unit of those that may be three.
-    assert_eq!(choose(&[0.0, 0.0, 0.0, 4.0, 1.5, 1.6, 1.9], 3, Some(1), None), [(4, 7)]);
+    assert_eq!(choose(&[0.0, 0.0, 0.0, 4.0, 1.5, 1.6, 1.9], 3, Some(1), None), [(3, 7)]);
+    assert_eq!(choose(&[0.0, 0.0, 0.0, 4.0, 0.1, 0.2, 1.9], 1, Some(1), None), [(6, 7)], "too far from the heading");
     units.groups = vec![0..1, 1..2, 2..3, 3..5, 5..6, 6..7];
     let scores = scores(&[0.0, 0.0, 0.0, 4.0, 1.5, 1.6, 1.9]);
     let ranked = ranked(&page, &units, Seeds::Units(3), &scores);

@@ -67,7 +67,12 @@ impl ParsedPage {
         let text = document.text();
         let units = units(document, parsing.unit, tokenizer, check)?;
         parsing.windows.check_total(units.spans.len())?;
-        let windows: Vec<Range<usize>> = parsing.windows.ranges(units.spans.len()).collect();
+        // A window over the border of two sections would say of the one what only the other says.
+        let in_section = |section: Range<usize>| {
+            let windows = parsing.windows.ranges(section.len());
+            windows.map(move |window| section.start + window.start..section.start + window.end)
+        };
+        let windows: Vec<Range<usize>> = units.sections().into_iter().flat_map(in_section).collect();
         let language = guess_language(text);
         let (mut terms, mut characters_per_token) = (None, 0.0);
         if parsing.uses_terms {
@@ -84,15 +89,13 @@ impl ParsedPage {
 
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings, labels } =
-            &self.units;
+        let Units { spans, groups, paragraphs, boilerplate, tables, headings, names, labels } = &self.units;
         let runs = self.windows.len() + groups.len() + paragraphs.len() + 2 * tables.len() + headings.len();
         size_of::<Self>()
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()
             + size_of_val(boilerplate.as_slice())
-            + size_of_val(heading_levels.as_slice())
-            + size_of_val(outer_headings.as_slice())
+            + names.bytes()
             + size_of_val(labels.as_slice())
             + self.terms.as_ref().map_or(0, PageTerms::bytes)
             + self.tokens.as_ref().map_or(0, UnitTokens::bytes)

@@ -4,11 +4,14 @@
 //! a section goes up to the next heading of its level, a list up to the next text outside it. [`together`] reads from
 //! the tree which units stay together.
 
+mod breadcrumbs;
 mod together;
 
 use std::ops::Range;
 
 use crate::text::page::{BlockKind, ByteSpan};
+
+pub(crate) use breadcrumbs::{Breadcrumbs, Name};
 pub(crate) use together::joins;
 
 /// Units of consecutive blocks that form one paragraph, heading, list item, table, or block of code.
@@ -59,7 +62,7 @@ pub(crate) struct Outline {
 }
 
 /// The level of a heading that has no level of its own: it ends with the next heading of any level.
-const UNKNOWN_LEVEL: u8 = 7;
+const UNKNOWN_LEVEL: u8 = u8::MAX;
 
 impl Outline {
     /// Builds the tree. Leaves have units, and are sorted and disjoint.
@@ -104,6 +107,28 @@ impl Outline {
         let item = self.nodes[self.leaf(unit)].parent;
         let Node { kind, parent, units } = &self.nodes[item];
         matches!(kind, NodeKind::Item(_)) && self.nodes[*parent].units.end > units.end
+    }
+
+    /// The headings, the items with others in them, and the terms, which name what is in their sections, items and
+    /// definitions.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        let named = |(place, node): (usize, &Node)| {
+            let first = self.nodes.get(place + 1).map(|leaf| leaf.units.clone())?;
+            let units = match node.kind {
+                NodeKind::Section(_) => first,
+                NodeKind::Item(_) => first.start..first.end.min(first.start + 1),
+                NodeKind::Term(_) => {
+                    let terms =
+                        self.nodes[place + 1..].iter().take_while(|leaf| leaf.kind == NodeKind::Leaf(BlockKind::Term));
+                    first.start..terms.last().map_or(first.end, |leaf| leaf.units.end)
+                }
+                NodeKind::Page | NodeKind::List(_) | NodeKind::Leaf(_) => return None,
+            };
+            let start =
+                if matches!(node.kind, NodeKind::Item(_)) { self.nodes[place + 1].units.end } else { units.end };
+            Some(Name { units, scope: start..node.units.end })
+        };
+        self.nodes.iter().enumerate().filter_map(named).collect()
     }
 
     /// The outermost list, term or leaf that starts with this unit.

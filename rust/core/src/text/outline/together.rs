@@ -7,11 +7,13 @@
 
 use std::ops::Range;
 
-use super::{NodeKind, Outline, has_blank_line, span};
+use super::{Name, NodeKind, Outline, has_blank_line, span};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan};
+use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::marks::{is_closing, is_emphasis, is_separator_row, is_terminal};
+use crate::text::pieces::table_captions::is_caption;
 
 /// Characters that stay together: about two passages of three sentences.
 const MAX_GROUP_CHARS: usize = 600;
@@ -25,17 +27,39 @@ const SHORTEST_ANSWER: usize = 25;
 /// Bytes of the line that names the source of a quotation.
 const LONGEST_SOURCE: usize = 100;
 
-/// Words before the number of a caption.
-const CAPTIONS: [&str; 17] = [
-    "Table", "Tab.", "Figure", "Fig.", "Listing", "Tabelle", "Abbildung", "Abb.", "Tableau", "Tabla", "Figura",
-    "Tabella", "Tabela", "Tabel", "Таблица", "Рис.", "Tablo",
+/// Words before a question and before its answer.
+const QUESTION_LABELS: [(&str, &str); 13] = [
+    ("Q", "A"),
+    ("Question", "Answer"),
+    ("QUESTION", "ANSWER"),
+    ("F", "A"),
+    ("Frage", "Antwort"),
+    ("Q", "R"),
+    ("Question", "Réponse"),
+    ("P", "R"),
+    ("Pregunta", "Respuesta"),
+    ("D", "R"),
+    ("Domanda", "Risposta"),
+    ("В", "О"),
+    ("问", "答"),
 ];
+
+/// Sentences of a question with a label, less one.
+const MAX_QUESTION: usize = 5;
+
+/// Characters of an answer up to the next question.
+const MAX_ANSWER_CHARS: usize = 1500;
 
 /// Units of headers, footers and times that may interrupt a sentence.
 const MAX_INTERRUPTION: usize = 6;
 
-/// For each unit, whether it stays with the one before it.
-pub(crate) fn joins(text: &str, spans: &[ByteSpan], outline: &Outline, check: &Check) -> Result<Vec<bool>> {
+/// For each unit, whether it stays with the one before it; and the names of those that others announce.
+pub(crate) fn joins(
+    text: &str,
+    spans: &[ByteSpan],
+    outline: &Outline,
+    check: &Check,
+) -> Result<(Vec<bool>, Vec<Name>)> {
     let mut groups = Groups {
         text,
         spans,
@@ -43,6 +67,8 @@ pub(crate) fn joins(text: &str, spans: &[ByteSpan], outline: &Outline, check: &C
         joins: vec![false; spans.len()],
         ends: vec![0; spans.len()],
         announced: vec![false; spans.len()],
+        names: Vec::new(),
+        last_question: spans.len(),
         chars: characters(text, spans, check)?,
         paragraphs: paragraphs(text, spans),
         check,
@@ -50,7 +76,7 @@ pub(crate) fn joins(text: &str, spans: &[ByteSpan], outline: &Outline, check: &C
     groups.join_leaves()?;
     groups.join_announced()?;
     groups.join_interrupted()?;
-    Ok(groups.joins)
+    Ok((groups.joins, groups.names))
 }
 
 /// For each unit the characters before its start and before its end.
@@ -88,6 +114,10 @@ struct Groups<'page> {
     ends: Vec<usize>,
     /// Whether the unit before announces this one.
     announced: Vec<bool>,
+    /// What announces, and what it announces.
+    names: Vec<Name>,
+    /// The first of the questions found, from the right.
+    last_question: usize,
     chars: Vec<(usize, usize)>,
     paragraphs: Vec<usize>,
     check: &'page Check<'page>,
@@ -99,6 +129,8 @@ struct Announced {
     start: usize,
     /// All of it ends here.
     end: usize,
+    /// Whether it is an answer, which may be longer.
+    is_answer: bool,
 }
 
 impl Groups<'_> {
@@ -250,6 +282,11 @@ impl Groups<'_> {
     }
 
     fn join_to(&mut self, unit: usize, next: usize, announced: &Announced) {
+        let end = if announced.is_answer { self.answer_end(next, announced.end) } else { announced.end };
+        if announced.is_answer {
+            self.last_question = announced.start;
+        }
+        self.names.push(Name { units: announced.start..next, scope: next..end });
         self.announced[next] = true;
         self.joins[next] = true;
         self.joins[announced.start..=unit].iter_mut().skip(1).for_each(|joins| *joins = true);
@@ -270,20 +307,38 @@ impl Groups<'_> {
         }
     }
 
+    /// The end of the answer that starts with this unit: the next question, if it is near and in the same section, or the
+    /// end of the paragraph.
+    fn answer_end(&self, next: usize, begun: usize) -> usize {
+        let is_near = |unit: &usize| self.chars[*unit].1 - self.chars[next].0 <= MAX_ANSWER_CHARS;
+        let is_part = |unit: &usize| {
+            *unit < self.last_question && is_near(unit) && self.outline.kind(*unit) != BlockKind::Heading
+        };
+        let end = next + (next..self.spans.len()).take_while(is_part).count();
+        let is_one_paragraph = |unit: &usize| *unit < end && self.paragraphs[*unit] <= next;
+        let paragraph_end = next + (next..self.spans.len()).take_while(is_one_paragraph).count();
+        let end = if end == self.last_question && end < self.spans.len() { end } else { paragraph_end };
+        end.max(begun)
+    }
+
     /// Whether a unit means little without the one before it: it is in parentheses, it continues a sentence after code,
     /// or it names the source of a quotation or the subject of the table above it.
     fn continues(&self, unit: usize, next: usize) -> bool {
         let (before, kind) = (self.outline.kind(unit), self.outline.kind(next));
         let text = self.unit(next);
         let is_new = has_blank_line(self.gap(next));
-        let is_source = || {
-            let name = text.strip_prefix(['—', '―']).map(str::trim_start);
-            text.len() <= LONGEST_SOURCE && name.is_some_and(|name| name.starts_with(char::is_uppercase))
+        let is_source = |unit: usize, next: usize| {
+            let is_quotation = is_quotation(self.unit(unit)) || self.unit(next).starts_with('>');
+            // The dash alone looks like the mark of an item.
+            self.gap(next).contains('\n') && !self.outline.has_items(next) && is_source(self.unit(next), is_quotation)
         };
         match (before, kind) {
-            // The dash alone looks like the mark of an item.
-            (BlockKind::Prose, BlockKind::Prose | BlockKind::Item) if is_source() => {
-                self.gap(next).contains('\n') && !self.outline.has_items(next)
+            (BlockKind::Prose, BlockKind::Prose | BlockKind::Item) if is_source(unit, next) => true,
+            // The empty line of a quote.
+            (BlockKind::Prose, BlockKind::Rule) => self.joins.get(next + 1) == Some(&true),
+            (BlockKind::Rule, BlockKind::Prose | BlockKind::Item) => self.unit(unit) == ">" && is_source(unit, next),
+            (BlockKind::Prose, BlockKind::Prose) if !is_new && is_attribution(text) => {
+                self.gap(next).contains('\n') && is_quotation(self.unit(unit))
             }
             (BlockKind::Prose | BlockKind::Item, _) if kind == before && !is_new => {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
@@ -303,7 +358,7 @@ impl Groups<'_> {
             return None;
         }
         let parent = self.outline.node(self.outline.node(self.outline.leaf(unit)).parent);
-        let whole = |end: usize| Some(Announced { start: unit, end });
+        let whole = |end: usize| Some(Announced { start: unit, end, is_answer: false });
         if kind == BlockKind::Term {
             return if parent.units.end > next { whole(parent.units.end) } else { None };
         }
@@ -328,22 +383,24 @@ impl Groups<'_> {
             {
                 return whole(target.units.end);
             }
+            _ if self.question_start(unit, next).is_some() => {}
             // The next item of the same list.
-            (BlockKind::Item, _) if kind == BlockKind::Item && !is_in_item => return None,
+            (BlockKind::Item, _) if kind == BlockKind::Item && !is_in_item && !self.differ(unit, next) => return None,
             _ => {}
-        }
-        if introduces(text) {
-            return whole(self.introduced_end(next));
         }
         let start = self.paragraphs[unit];
         let ends_paragraph = self.paragraphs[next] == next;
         let is_entry = ends_paragraph
             && is_numbered_title(span(self.spans, &(start..next)).of(self.text))
             && numbered(self.unit(next)).is_none();
-        if !is_entry && (!self.is_lone_question(unit) || self.is_question(next)) {
-            return None;
-        }
-        let start = if is_entry { start } else { unit };
+        let is_question = self.is_lone_question(unit) && !self.is_question(next);
+        let start = match self.question_start(unit, next) {
+            Some(start) => start,
+            None if is_entry => start,
+            None if is_question => unit,
+            None if introduces(text) => return whole(self.introduced_end(next)),
+            None => return None,
+        };
         let end = self.ends[next];
         // "No." alone is half of an answer.
         let is_short = self.is_question(unit)
@@ -351,7 +408,7 @@ impl Groups<'_> {
             && span(self.spans, &(next..end)).len() < SHORTEST_ANSWER
             && !matches!(self.outline.kind(end), BlockKind::Heading | BlockKind::Rule)
             && !self.is_question(end);
-        Some(Announced { start, end: if is_short { self.ends[end] } else { end } })
+        Some(Announced { start, end: if is_short { self.ends[end] } else { end }, is_answer: true })
     }
 
     /// The end of what a colon introduces: a list, a block of code, one sentence, or lines without a blank one between
@@ -370,6 +427,21 @@ impl Groups<'_> {
             end = self.ends[end];
         }
         end
+    }
+
+    /// Whether the marks of two items are of different lists: `Q1.`, `A1.`
+    fn differ(&self, unit: usize, next: usize) -> bool {
+        let [one, other] = [unit, next].map(|unit| Mark::at_start(self.unit(unit)).map(|mark| mark.style));
+        one != other && self.is_lone_question(unit)
+    }
+
+    /// Where the question starts that ends with `unit`, if its label and that of `next` say so: `Q:`, `A:`.
+    fn question_start(&self, unit: usize, next: usize) -> Option<usize> {
+        let answer = label(self.unit(next)).filter(|_| self.gap(next).contains('\n'))?;
+        let asks = |unit: &usize| {
+            label(self.unit(*unit)).is_some_and(|question| QUESTION_LABELS.contains(&(question, answer)))
+        };
+        (unit.saturating_sub(MAX_QUESTION)..=unit).rev().find(asks)
     }
 
     fn kind_after(&self, unit: usize) -> Option<BlockKind> {
@@ -420,13 +492,37 @@ fn introduces(unit: &str) -> bool {
     without_closing(unit).ends_with([':', '：']) || is_title
 }
 
-/// Whether this is the caption of a table or figure: `Table 3: Prices`.
-fn is_caption(text: &str) -> bool {
-    let mut words = text.split_whitespace();
-    let name = words.next().is_some_and(|word| CAPTIONS.contains(&word.trim_start_matches(['*', '_'])));
-    name && words
-        .next()
-        .is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'I' | 'V' | 'X')))
+/// Whether this ends with a closing quotation mark.
+fn is_quotation(unit: &str) -> bool {
+    unit.ends_with(['"', '”', '“', '»', '’', '」', '›'])
+}
+
+/// Whether a line names the source of the quotation above it: `— Ann Lee`. Other dashes do that only after what is known
+/// to be a quotation.
+fn is_source(line: &str, is_quotation: bool) -> bool {
+    let line = line.trim_start_matches(['>', ' ']);
+    let name = line.strip_prefix(['—', '―']).or_else(|| {
+        let rest = line.trim_start_matches(['-', '–', '~']);
+        (is_quotation && rest.len() < line.len()).then_some(rest)
+    });
+    let begins = |name: &str| name.trim_start().trim_start_matches(is_emphasis).starts_with(char::is_uppercase);
+    line.len() <= LONGEST_SOURCE && name.is_some_and(begins)
+}
+
+/// Whether a line without a dash may name the source of a quotation: `Ann Lee, director`.
+fn is_attribution(line: &str) -> bool {
+    line.len() <= LONGEST_SOURCE
+        && line.starts_with(char::is_uppercase)
+        && is_open(line)
+        && !line.ends_with([':', ';', ','])
+}
+
+/// The word or letter before a colon, full stop or number at the start of a question or an answer, without emphasis.
+fn label(unit: &str) -> Option<&str> {
+    let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' '));
+    let end = text.find(|c: char| !c.is_alphabetic())?;
+    let rest = text[end..].trim_start_matches(|c: char| c.is_ascii_digit() || is_emphasis(c) || c == ' ');
+    (end > 0 && rest.starts_with(['.', ':', ')', '：'])).then_some(&text[..end])
 }
 
 /// Whether this line of code is a comment or a decorator, which belongs to the line below.

@@ -3,11 +3,14 @@
 //! Blank lines, headings, list items, table rows, lines of code and rules bound them. Line ends do too, unless the line
 //! was wrapped: every line end inside a block is such a soft one.
 
-use super::abbreviations::{self, last_word};
-use super::lines::{Line, LineShape, Marker, content, indent, lines};
-use super::marks::{has_capitals, is_closing, is_east_asian, is_separator_row, is_terminal};
+use super::items::mark_items;
+use super::lines::{Line, LineShape, content, indent, lines};
+use super::list_marks::Mark;
+use super::marks::{has_capitals, is_separator_row, is_terminal};
 use super::page_headers_footers::RunningLines;
 use super::records::Runs;
+use super::titles::mark_titles;
+use super::wrapping::{column, continues_sentence, ends_sentence, has_room, is_hyphenated, width};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
@@ -42,8 +45,11 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
         begins_page: false,
         check,
     };
-    let lines: Vec<Line> = lines(text).collect();
-    let mut runs = Runs::new(text, &lines);
+    let shaped: Vec<Line> = lines(text).collect();
+    let mut runs = Runs::new(text, &shaped);
+    let mut lines = shaped.clone();
+    mark_items(text, &mut lines, check)?;
+    mark_titles(text, &mut lines, true, check)?;
     let mut number = 0;
     while let Some(line) = lines.get(number) {
         checkpoints.reach(line.start)?;
@@ -92,7 +98,7 @@ struct BlockSplitter<'text> {
     widest: usize,
     /// Indentation of the list item that the group belongs to.
     item_indent: Option<usize>,
-    /// How deep that item stands: its column, from 1.
+    /// How many lists that item is in.
     depth: u8,
     /// The mark and length of the fence around the current code.
     fence: Option<(u8, usize)>,
@@ -145,18 +151,26 @@ impl BlockSplitter<'_> {
         }
         let in_table = std::mem::replace(&mut self.in_table, line.shape == LineShape::Row);
         match line.shape {
-            LineShape::Text if self.running.contains(self.text_of(&line)) => self.push_header_or_footer(&line)?,
+            LineShape::Text | LineShape::Title(_) if self.running.contains(self.text_of(&line)) => {
+                self.push_header_or_footer(&line)?;
+            }
+            LineShape::Title(level) => {
+                self.end_prose()?;
+                let Line { start, end, .. } = line;
+                let (span, kind) = (ByteSpan { start, end }, BlockKind::Heading);
+                self.blocks.push(Block { span, kind, continues: false, level });
+            }
             LineShape::PageNumber => self.push_header_or_footer(&line)?,
             LineShape::Text if self.is_term(&line) => {
                 self.end_prose()?;
                 self.push(line.start, line.end, BlockKind::Heading, false);
             }
             LineShape::Text => self.gather(line),
-            LineShape::Item(marker) if self.is_wrapped_dash(&line, marker, next) => self.gather(line),
-            LineShape::Item(_) => {
+            LineShape::Item if self.is_wrapped_dash(&line, next) => self.gather(line),
+            LineShape::Item => {
                 self.end_prose()?;
                 self.item_indent = Some(indent(self.text_of(&line)));
-                self.depth = u8::try_from(column(self.text_of(&line)) + 1).unwrap_or(u8::MAX);
+                self.depth = line.depth;
                 self.gather(line);
             }
             LineShape::Rule { underlines: true } if self.is_title() => self.push_underlined(&line)?,
@@ -240,14 +254,17 @@ impl BlockSplitter<'_> {
     /// Whether an apparent list item is a dash or number that wrapping moved to the start of a line.
     ///
     /// In wrapped prose every line is full. So a line with room for the next one's first word indicates a list.
-    fn is_wrapped_dash(&self, line: &Line, marker: Marker, next: Option<&Line>) -> bool {
+    fn is_wrapped_dash(&self, line: &Line, next: Option<&Line>) -> bool {
         let Some(last) = self.group.last() else { return false };
         let (last, text) = (self.text_of(last), self.text_of(line));
         if self.item_indent.is_some() || ends_sentence(last) || self.widest < NARROWEST_DASH_WRAP {
             return false;
         }
         let starts_list = next.is_some_and(|next| {
-            next.shape == LineShape::Item(marker) && has_room(text, self.text_of(next), self.widest.max(width(text)))
+            let styles = [self.text_of(next), text].map(|line| Mark::at_start(content(line)).map(|mark| mark.style));
+            next.shape == LineShape::Item
+                && styles[0] == styles[1]
+                && has_room(text, self.text_of(next), self.widest.max(width(text)))
         });
         !starts_list && !has_room(last, text, self.widest)
     }
@@ -356,58 +373,6 @@ fn introduces_literal(line: &str) -> bool {
         Some(directive) => ["code", "sourcecode", "parsed-literal"].iter().any(|name| directive.starts_with(name)),
         None => line.ends_with("::"),
     }
-}
-
-/// Whether the next line starts in the middle of a sentence: in lower case, and not after a line of code.
-fn continues_sentence(line: &str, next: &str) -> bool {
-    let is_lowercase = content(next).chars().next().is_some_and(char::is_lowercase);
-    is_lowercase && !line.ends_with([';', ':', '{', '}', '[', '>'])
-}
-
-/// Whether a hyphen at the line's end splits a word.
-fn is_hyphenated(line: &str, next: &str) -> bool {
-    let word = line.strip_suffix(['-', '\u{2010}', '\u{ad}']);
-    word.is_some_and(|word| word.ends_with(char::is_alphabetic)) && content(next).starts_with(char::is_alphabetic)
-}
-
-/// Whether a sentence may end with this line, or introduce the next one.
-fn ends_sentence(line: &str) -> bool {
-    let line = line.trim_end_matches(is_closing);
-    match line.strip_suffix('.') {
-        Some(sentence) => abbreviations::rule_of(last_word(sentence)).is_none(),
-        None => line.ends_with(|c| is_terminal(c) || c == ':'),
-    }
-}
-
-/// Whether the next line's first word would have fit on a line of this width.
-fn has_room(line: &str, next: &str, widest: usize) -> bool {
-    width(line) + 1 + first_word_width(next) <= widest
-}
-
-/// The column of a line's first character, with a tab stop at every eighth.
-fn column(line: &str) -> usize {
-    let white = line.chars().take_while(|c| c.is_whitespace());
-    white.fold(0, |column, c| if c == '\t' { (column / 8 + 1) * 8 } else { column + 1 })
-}
-
-/// In characters.
-fn width(line: &str) -> usize {
-    bytecount::num_chars(line.as_bytes())
-}
-
-/// The width of what wrapping keeps together at the start of a line: a word, a link or a code span.
-fn first_word_width(line: &str) -> usize {
-    let content = content(line);
-    let Some(first) = content.chars().next() else { return 0 };
-    let whole = match first {
-        '[' => content.find("](").and_then(|text_end| content[text_end..].find(')').map(|end| text_end + end)),
-        '`' => content[1..].find('`').map(|end| end + 1),
-        _ if is_east_asian(first) => return 1,
-        _ => None,
-    };
-    let whole = whole.unwrap_or(0);
-    let word_end = content[whole..].find(char::is_whitespace).map_or(content.len(), |end| whole + end);
-    width(&content[..word_end])
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Lines: their ends, and their shapes by their first characters.
 //!
-//! A line's shape depends on the line alone; [`super::blocks`] interprets it with its neighbours.
+//! A line's shape depends on the line alone; [`super::items`] and [`super::titles`] change it for its neighbours, and
+//! [`super::blocks`] interprets it.
 
-use super::marks::{is_indic, is_label, is_separator_row};
+use super::list_marks::Mark;
+use super::marks::{is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +15,8 @@ pub(super) struct Line {
     /// Whether it ends in a form feed or a Unicode separator, which never come from wrapping.
     pub(super) hard: bool,
     pub(super) shape: LineShape,
+    /// Of an item, how many lists it is in.
+    pub(super) depth: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,24 +32,16 @@ pub(super) enum LineShape {
         underlines: bool,
     },
     PageNumber,
+    /// A heading that only its words and place show, as [`super::titles`] finds them: its level.
+    Title(u8),
     /// The first line of a list item.
-    Item(Marker),
+    Item,
     /// At least three of `mark`. A bare fence may close an earlier one.
     Fence {
         mark: u8,
         length: usize,
         bare: bool,
     },
-}
-
-/// The start of a list item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Marker {
-    Bullet(char),
-    /// `1.` or `1)`
-    Number,
-    /// `a)`, `(a)`, `(iv)`, `(1)`
-    Letter,
 }
 
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
@@ -56,7 +52,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
         }
         let (end, next, hard) = line_end(text.as_bytes(), start);
         let trimmed = text[start..end].trim_end();
-        let line = Line { start, end: start + trimmed.len(), hard, shape: shape(trimmed) };
+        let line = Line { start, end: start + trimmed.len(), hard, shape: shape(trimmed), depth: 0 };
         start = next;
         Some(line)
     })
@@ -103,13 +99,10 @@ fn shape(line: &str) -> LineShape {
     if is_page_number(content) {
         return LineShape::PageNumber;
     }
-    if first.is_ascii_alphabetic() && content.as_bytes().get(1) != Some(&b')') {
-        return labelled(content).map_or(LineShape::Text, LineShape::Item);
-    }
     if let Some(shape) = repeated_mark(content) {
         return shape;
     }
-    marker(content).map_or(LineShape::Text, LineShape::Item)
+    if Mark::at_start(content).is_some_and(|mark| mark.is_sure) { LineShape::Item } else { LineShape::Text }
 }
 
 /// Whether at least two ` | ` separate the cells of a row.
@@ -149,54 +142,6 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
     }
 }
 
-/// The marker of a list item, which white space must follow.
-fn marker(content: &str) -> Option<Marker> {
-    let (word, _) = content.split_once(char::is_whitespace)?;
-    let mut chars = word.chars();
-    let first = chars.next()?;
-    let bullets = ['-', '*', '+', '•', '‣', '◦', '▪', '▫', '●', '○', '■', '·', '–', '—'];
-    if bullets.contains(&first) && chars.next().is_none() {
-        return Some(Marker::Bullet(first));
-    }
-    if first == '§' {
-        return labelled(content);
-    }
-    if let Some(label) = word.strip_suffix(')') {
-        let (label, bracketed) = label.strip_prefix('(').map_or((label, false), |label| (label, true));
-        let label = label.strip_suffix('.').filter(|label| is_number(label)).unwrap_or(label);
-        if is_number(label) {
-            return Some(if bracketed { Marker::Letter } else { Marker::Number });
-        }
-        let letter = label.len() == 1 && label.as_bytes()[0].is_ascii_alphabetic();
-        return (letter || bracketed && is_roman(label)).then_some(Marker::Letter);
-    }
-    word.strip_suffix('.').is_some_and(is_number).then_some(Marker::Number)
-}
-
-/// The marker of a step, article or question: `Step 1.`, `Art. 2.`, `Q3.`; also of small Roman numerals: `ii)`.
-fn labelled(content: &str) -> Option<Marker> {
-    let (word, rest) = content.split_once(' ')?;
-    if let Some(number) = word.strip_prefix('Q').and_then(|number| number.strip_suffix('.')) {
-        return is_number(number).then_some(Marker::Number);
-    }
-    if let Some(number) = word.strip_suffix(')') {
-        // One letter is a letter: `i)`.
-        return (number.len() > 1 && is_roman(number)).then_some(Marker::Letter);
-    }
-    let (number, _) = rest.split_once(' ').filter(|_| is_label(word))?;
-    number.strip_suffix(['.', ':']).is_some_and(is_number).then_some(Marker::Number)
-}
-
-/// Whether this is a Roman number in small letters.
-fn is_roman(label: &str) -> bool {
-    (1..=5).contains(&label.len()) && label.bytes().all(|byte| b"ivx".contains(&byte))
-}
-
-/// Whether this numbers an item. Four digits are more likely a year.
-fn is_number(label: &str) -> bool {
-    (1..=3).contains(&label.len()) && label.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +165,6 @@ mod tests {
 
     #[test]
     fn first_characters_decide_the_shape() {
-        let bullet = |c| LineShape::Item(Marker::Bullet(c));
         for (line, expected) in [
             ("", LineShape::Blank),
             ("  >  >", LineShape::Blank),
@@ -242,22 +186,22 @@ mod tests {
             ("a+--", LineShape::Text),
             ("Methods ..... 12", LineShape::Row),
             ("- 12 -", LineShape::PageNumber),
-            ("- a", bullet('-')),
-            ("  • a", bullet('•')),
+            ("- a", LineShape::Item),
+            ("  • a", LineShape::Item),
             ("-a", LineShape::Text),
             ("**bold** a", LineShape::Text),
-            ("12. a", LineShape::Item(Marker::Number)),
-            ("3) a", LineShape::Item(Marker::Number)),
+            ("12. a", LineShape::Item),
+            ("3) a", LineShape::Item),
             ("1984. a", LineShape::Text),
-            ("a) b", LineShape::Item(Marker::Letter)),
-            ("(iv) b", LineShape::Item(Marker::Letter)),
+            ("a) b", LineShape::Item),
+            ("(iv) b", LineShape::Item),
             ("(see) b", LineShape::Text),
-            ("1.) b", LineShape::Item(Marker::Number)),
-            ("ii) b", LineShape::Item(Marker::Letter)),
-            ("Step 2: b", LineShape::Item(Marker::Number)),
-            ("Art. 12. B", LineShape::Item(Marker::Number)),
-            ("§ 3. B", LineShape::Item(Marker::Number)),
-            ("Q4. B", LineShape::Item(Marker::Number)),
+            ("1.) b", LineShape::Item),
+            ("ii) b", LineShape::Item),
+            ("Step 2: b", LineShape::Item),
+            ("Art. 12. B", LineShape::Item),
+            ("§ 3. B", LineShape::Item),
+            ("Q4. B", LineShape::Item),
             ("Art. is long", LineShape::Text),
         ] {
             assert_eq!(shape(line), expected, "{line:?}");

@@ -86,14 +86,6 @@ pub(crate) const fn is_closing(c: char) -> bool {
     )
 }
 
-/// Words before the number of a step or an article.
-const LABELS: [&str; 9] = ["Step", "Art.", "Article", "§", "Schritt", "Artikel", "Étape", "Paso", "Artículo"];
-
-/// Whether a number after this word, or bullet, is the mark of an item.
-pub(super) fn is_label(word: &str) -> bool {
-    LABELS.contains(&word) || matches!(word, "•" | "-" | "*" | "–")
-}
-
 /// Whether this closes emphasis or code in Markdown.
 pub(crate) const fn is_emphasis(c: char) -> bool {
     matches!(c, '*' | '_' | '`' | '~')

@@ -41,7 +41,7 @@ impl<'text> Runs<'text> {
     /// The run that begins with a line.
     pub(super) fn at(&mut self, line: usize) -> Option<Run> {
         let shape = self.lines.shape(line);
-        if !matches!(shape, LineShape::Text | LineShape::Heading | LineShape::PageNumber | LineShape::Item(_)) {
+        if !matches!(shape, LineShape::Text | LineShape::Heading | LineShape::PageNumber | LineShape::Item) {
             return None;
         }
         self.lines.reach(line);

@@ -18,12 +18,15 @@ use super::captions::Captions;
 use super::graphemes::Clusters;
 use super::inline_items::{BULLETS, inline_items};
 use super::joints;
+use super::lines::content;
 use super::links::Links;
+use super::list_marks::Mark;
 use super::long::{push_record, push_units};
 use super::marks::{
-    has_capitals, has_substitutes, is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_label, is_opening,
+    has_capitals, has_substitutes, is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening,
     is_terminal,
 };
+use super::references::is_reference;
 use super::sentence_tails::attached_end;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -43,6 +46,9 @@ const LOOKAHEAD_BYTES: usize = 4096;
 
 /// Bytes of the longest number, initial or unknown abbreviation before a full stop.
 const LONGEST_SHORT_WORD: usize = 6;
+
+/// Bytes of the longest mark of an item.
+const LONGEST_MARK: usize = 40;
 
 /// First bytes of marks whose ends Unicode's rules may miss.
 const MARKS: [bool; 256] = table(b".;\xe2\xcd");
@@ -86,12 +92,14 @@ pub(super) fn for_each_block(
     let mut sentences = Vec::new();
     for block in blocks {
         let (mut start, mut bytes) = (block.span.start, PART_BYTES);
+        let is_entry = matches!(block.kind, BlockKind::Prose | BlockKind::Item) && is_reference(block.span.of(text));
+        let kind = if is_entry { BlockKind::Record } else { block.kind };
         while start < block.span.end {
             checkpoints.reach(start)?;
             let end = boundary_from(text, start.saturating_add(bytes).min(block.span.end));
             let is_last = end == block.span.end;
             let part = ByteSpan { start, end };
-            let next = push_part(text, part, is_last, block.kind, script, &mut sentences);
+            let next = push_part(text, part, is_last, kind, script, &mut sentences);
             // A longer part, if this is not even one unit.
             bytes = if next == start { bytes.saturating_mul(2) } else { PART_BYTES };
             start = next;
@@ -127,7 +135,8 @@ fn push_part(
             Some(captions) => Cow::Borrowed(captions.masked()),
             None => unwrapped(part.of(text)),
         };
-        let prose = Prose { text: &unwrapped, script, lacks_spaces: OnceCell::new() };
+        let is_item = kind == BlockKind::Item;
+        let prose = Prose { text: &unwrapped, script, is_item, lacks_spaces: OnceCell::new() };
         prose.split(|start, end| {
             let sentence = ByteSpan { start: part.start + start, end: part.start + end };
             if open.is_none() && is_complete(&sentence) {
@@ -169,6 +178,7 @@ struct Script {
 struct Prose<'text> {
     text: &'text str,
     script: Script,
+    is_item: bool,
     /// See [`joints::lacks_spaces`].
     lacks_spaces: OnceCell<bool>,
 }
@@ -312,9 +322,7 @@ impl Prose<'_> {
         if is_closed && body.trim_end_matches(['.', '…']).ends_with(['[', '(']) && !next.is_uppercase() {
             return false;
         }
-        // The mark of an item: `1.)`, `(1.)`.
-        let number = before.trim_start().trim_start_matches('(').strip_suffix(".)");
-        if number.is_some_and(|number| number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit())) {
+        if self.is_mark(start, end) {
             return false;
         }
         let stopped = &body[..body.len() - body.chars().next_back().map_or(0, char::len_utf8)];
@@ -354,6 +362,18 @@ impl Prose<'_> {
         }
     }
 
+    /// Whether this is only the mark of an item: `(1.) `, `Step 1. `. A word and a number that are no sure mark end a
+    /// sentence outside lists.
+    fn is_mark(&self, start: usize, end: usize) -> bool {
+        if end - start > LONGEST_MARK {
+            return false;
+        }
+        let text = content(&self.text[start..end]).trim_end();
+        let is_mark = |mark: Mark| mark.is_sure || mark.style.label.is_empty() || (self.is_item && start == 0);
+        Mark::at_start(content(&self.text[start..])).is_some_and(is_mark)
+            && Mark::end_of_all(content(&self.text[start..])) >= text.len()
+    }
+
     /// Whether a full stop ends the sentence before it, with white space and `after` following.
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
         let word = last_word(sentence);
@@ -364,8 +384,7 @@ impl Prose<'_> {
         }
         // Only a number so far: `1. Introduction`.
         let label = sentence[..sentence.len() - word.len()].trim_end();
-        let is_first = label.is_empty() || is_label(label);
-        let is_marker = is_first && is_numbering(word.trim_start_matches(BULLETS).trim_start_matches('Q'));
+        let is_marker = label.is_empty() && is_numbering(word.trim_start_matches(BULLETS).trim_start_matches('Q'));
         let counts = word.len() <= 3 && word.bytes().all(|byte| byte.is_ascii_digit()) || is_roman(word);
         let before = || last_word(label);
         let is_ordinal = !word.is_empty() && counts && {

@@ -5,9 +5,10 @@ use std::ops::Range;
 use super::blocks::blocks;
 use super::records::{CueMarks, cue_labels, turn_label};
 use super::sentences::for_each_block;
+use super::titles::with_titles;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::outline::{Leaf, Outline, has_blank_line, joins, span};
+use crate::text::outline::{Breadcrumbs, Leaf, Outline, has_blank_line, joins, span};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Links in a row that are a menu.
@@ -33,10 +34,8 @@ pub struct Units {
     pub tables: Vec<NamedTable>,
     /// The units of each heading. Sorted.
     pub headings: Vec<Range<usize>>,
-    /// The level of each heading, from 1; 0 where it is not known.
-    pub heading_levels: Vec<u8>,
-    /// For each heading the one whose section it is in; `None` also where the level is not known.
-    pub(crate) outer_headings: Vec<Option<usize>>,
+    /// What names the subject of each unit.
+    pub(crate) names: Breadcrumbs,
     /// Speakers and times of turns and subtitles. Sorted.
     pub(crate) labels: Vec<Label>,
 }
@@ -70,11 +69,13 @@ impl Units {
     /// # Errors
     /// Those of `check`.
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan], check: &Check) -> Result<Self> {
-        let from_lines = if layout.is_none() { Some(blocks(text, check)?) } else { None };
-        let layout = layout.or(from_lines.as_deref()).unwrap_or_default();
+        let has_markup = layout.is_some();
+        let layout = &match layout {
+            Some(layout) => with_titles(text, layout, check)?,
+            None => blocks(text, check)?,
+        };
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut leaves: Vec<Leaf> = Vec::new();
-        let mut heading_levels: Vec<u8> = Vec::new();
         let mut labels: Vec<Label> = Vec::new();
         let all_links = links;
         let mut links = links.iter().peekable();
@@ -98,7 +99,6 @@ impl Units {
             }
             let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
-            heading_levels.extend((kind == BlockKind::Heading).then_some(block.level));
             add_labels(text, block, &mut labels);
             if kind == BlockKind::Captions {
                 add_captions(text, block, &spans[first..], first, &mut leaves);
@@ -115,7 +115,10 @@ impl Units {
                 table.header_end = spans.len();
             }
         })?;
-        let joins_group = joins(text, &spans, &Outline::new(&leaves), check)?;
+        let outline = Outline::new(&leaves);
+        let (joins_group, mut names) = joins(text, &spans, &outline, check)?;
+        names.extend(outline.names());
+        let names = Breadcrumbs::new(names, spans.len());
         let mut joins_paragraph = joins_group.clone();
         for (joins, pair) in joins_paragraph.iter_mut().skip(1).zip(spans.windows(2)) {
             *joins |= !has_blank_line(&text[pair[0].end..pair[1].start]);
@@ -131,30 +134,29 @@ impl Units {
             })
             .collect();
         // In markup, the first row of a table may be more than names.
-        if from_lines.is_some() {
+        if !has_markup {
             boilerplate.extend(tables.iter().flat_map(|table| table.header.clone()));
         }
         boilerplate.sort_unstable();
         boilerplate.dedup();
         let headings = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Heading);
         let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
-        let outer_headings = outer_headings(&headings, &heading_levels);
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
-        Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, heading_levels, outer_headings, labels })
+        Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, names, labels })
     }
 
-    /// For each unit the number of its section: of the text up to the next heading. Headings in a row start one.
-    pub(crate) fn section_numbers(&self) -> Vec<u32> {
-        let mut of_units = vec![0; self.spans.len()];
-        let starts = self.headings.iter().enumerate().filter(|(number, heading)| {
-            !heading.is_empty() && (*number == 0 || self.headings[number - 1].end < heading.start)
-        });
-        let starts: Vec<usize> = starts.map(|(_, heading)| heading.start).collect();
-        for (number, (start, end)) in (1_u32..).zip(starts.iter().zip(starts.iter().skip(1).chain([&self.spans.len()])))
-        {
-            of_units[*start..*end].fill(number);
+    /// The sections: from a heading, or headings in a row, to the next one.
+    pub(crate) fn sections(&self) -> Vec<Range<usize>> {
+        let (mut sections, mut start, mut end) = (Vec::new(), 0, 0);
+        for heading in self.headings.iter().filter(|heading| !heading.is_empty()) {
+            if heading.start > end {
+                sections.push(start..heading.start);
+                start = heading.start;
+            }
+            end = heading.end;
         }
-        of_units
+        sections.extend((start < self.spans.len()).then_some(start..self.spans.len()));
+        sections
     }
 
     /// For each unit the heading of its section; empty before the first one, and for the units of headings.
@@ -167,6 +169,20 @@ impl Units {
         of_units
     }
 
+    /// For each unit the parent item, question or other line that names it, if that is nearer than its heading.
+    pub(crate) fn nearer_names(&self) -> Vec<Range<usize>> {
+        let headings = self.section_headings();
+        let name = |(unit, heading): (usize, &Range<usize>)| {
+            let innermost = self.names.above(unit).next();
+            innermost.filter(|name| name.start >= heading.end && !self.is_heading(name)).cloned().unwrap_or(0..0)
+        };
+        headings.iter().enumerate().map(name).collect()
+    }
+
+    fn is_heading(&self, run: &Range<usize>) -> bool {
+        self.headings.binary_search_by_key(&run.start, |heading| heading.start).is_ok()
+    }
+
     /// The names of the columns of a run that begins in the rows of a table.
     pub fn header(&self, run: &Range<usize>) -> Option<ByteSpan> {
         let after = self.tables.partition_point(|table| table.rows.start <= run.start);
@@ -174,25 +190,14 @@ impl Units {
         Some(self.span(&table.header))
     }
 
-    /// What names the subject of a run, outermost first: the headings of the sections around it, then the header of its
-    /// table, or the speaker and time of its turn. A heading without a known level is only that of the text right after it. None is a part of the run.
+    /// What names the subject of a run, outermost first: headings, items around it, the question that it answers, the line
+    /// that introduces it, the speaker and time of its turn, then the header of its table. None is a part of the run.
     pub fn breadcrumbs(&self, run: &Range<usize>) -> Vec<ByteSpan> {
-        let before = self.headings.partition_point(|heading| heading.end <= run.start);
-        let own = self.headings.get(before).filter(|heading| heading.contains(&run.start));
-        let mut next = match own {
-            Some(_) => self.outer_headings[before],
-            None => (0..before).rev().find(|heading| !self.headings[*heading].is_empty()),
-        };
         let start = self.spans[run.start].start;
         let label = self.labels.partition_point(|label| label.span.end <= start);
         let label = self.labels[..label].last().filter(|label| start < label.end).map(|label| label.span);
-        let mut found: Vec<ByteSpan> = self.header(run).into_iter().chain(label).collect();
-        while let Some(heading) = next {
-            found.push(self.span(&self.headings[heading]));
-            next = self.outer_headings[heading];
-        }
-        found.reverse();
-        found
+        let names = self.names.of(run);
+        names.iter().map(|name| self.span(name)).chain(label).chain(self.header(run)).collect()
     }
 
     /// From the start of a run's first unit to the end of its last.
@@ -232,21 +237,6 @@ fn add_captions(text: &str, block: &Block, units: &[ByteSpan], first: usize, lea
         let units = first + place..first + place + 1;
         leaves.push(Leaf { kind, level: 0, header_end: units.start, units, continues: false });
     }
-}
-
-/// For each heading the nearest one before it of a lower level.
-fn outer_headings(headings: &[Range<usize>], levels: &[u8]) -> Vec<Option<usize>> {
-    let mut open: Vec<usize> = Vec::new();
-    let outer = |(heading, units): (usize, &Range<usize>)| {
-        if levels[heading] == 0 || units.is_empty() {
-            return None;
-        }
-        while open.pop_if(|last| levels[*last] >= levels[heading]).is_some() {}
-        let outer = open.last().copied();
-        open.push(heading);
-        outer
-    };
-    headings.iter().enumerate().map(outer).collect()
 }
 
 fn runs(joins: &[bool]) -> Vec<Range<usize>> {
@@ -330,9 +320,16 @@ mod tests {
 
     #[test]
     fn headings_have_the_level_of_their_marks() {
-        let text = "# One\n\nText.\n\n> ### Quoted\n\nTwo\n===\n\nThree\n---\n\nText.";
-        assert_eq!(Units::sentences(text, None, &[], &unstopped).unwrap().heading_levels, [1, 3, 1, 2]);
-        for (heading, level) in [("2.1. Terms", 0), ("-k", 0), ("Usage\n~~~~~", 0), ("####### seven", 0)] {
+        for (heading, level) in [
+            ("# One", 1),
+            ("> ### Quoted", 3),
+            ("Two\n===", 1),
+            ("Three\n---", 2),
+            ("2.1. Terms", 0),
+            ("-k", 0),
+            ("Usage\n~~~~~", 0),
+            ("####### seven", 0),
+        ] {
             assert_eq!(marked_level(heading), level, "{heading}");
         }
     }

@@ -95,7 +95,9 @@ struct Passage {
     score: f64,
     #[schemars(description = "the row above that names the columns, if the passage is rows of a table; else empty")]
     header: String,
-    #[schemars(description = "headings of the sections around the passage, outermost first, then that row")]
+    #[schemars(
+        description = "what names its subject, outermost first: headings, items around it, its question or lead-in, then that row"
+    )]
     breadcrumbs: Vec<String>,
     #[schemars(description = "other places that say nearly the same, and are left out")]
     twins: Vec<Place>,

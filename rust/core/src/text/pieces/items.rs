@@ -1,0 +1,143 @@
+//! Items of lists: which lines start one, and how deep it stands.
+//!
+//! A mark that is not sure counts in a sequence with the next one of its style (`A.`, `B.`). An item is nested by its
+//! indentation; and by its mark, if the list around it goes on after it (`1.`, `-`, `-`, `2.`).
+
+use std::collections::{HashMap, HashSet};
+
+use super::lines::{Line, LineShape, content};
+use super::list_marks::{Mark, Style, System};
+use super::references::starts_dated;
+use super::wrapping::column;
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
+
+/// Lines between two marks of one list.
+const MAX_LINES: usize = 40;
+
+/// The same for marks that many lines of prose start with: `3 men`, `o`.
+const MAX_LINES_OF_BARE: usize = 3;
+
+/// Gives the lines that start items their shape and depth.
+pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
+    let mut last: HashMap<Style, (usize, Mark, bool)> = HashMap::new();
+    let mut items: Vec<(usize, usize, Style)> = Vec::new();
+    for number in 0..lines.len() {
+        let Line { start, end, shape, .. } = lines[number];
+        checkpoints.reach(start)?;
+        if !matches!(shape, LineShape::Text | LineShape::Item) {
+            continue;
+        }
+        if starts_dated(content(&text[start..end])) {
+            lines[number].shape = LineShape::Item;
+            lines[number].depth = 1;
+            continue;
+        }
+        // The first field of a record may look like a mark that is not sure.
+        let is_record = text[start..end].trim_start().contains('\t');
+        let mark = Mark::at_start(content(&text[start..end])).filter(|mark| mark.is_sure || !is_record);
+        let Some(mark) = mark else { continue };
+        let is_bullet = mark.style.system == System::Bullet;
+        let is_bare = is_bullet || mark.is_bare();
+        let before = last
+            .get(&mark.style)
+            .copied()
+            .filter(|(before, ..)| number - before <= if is_bare { MAX_LINES_OF_BARE } else { MAX_LINES });
+        let is_next = before.filter(|(_, before, has_first)| {
+            is_bullet || (mark.number.follows(before.number) && (*has_first || mark.counts_from_anywhere()))
+        });
+        if let Some((first, ..)) = is_next {
+            lines[first].shape = LineShape::Item;
+            lines[number].shape = LineShape::Item;
+        }
+        last.insert(mark.style, (number, mark, is_next.is_some() || mark.number.is_first()));
+        items.push((number, column(&text[start..end]), mark.style));
+    }
+    items.retain(|(number, ..)| lines[*number].shape == LineShape::Item);
+    nest(text, lines, &items);
+    Ok(())
+}
+
+/// Sets how deep each item stands.
+fn nest(text: &str, lines: &mut [Line], items: &[(usize, usize, Style)]) {
+    let goes_on = returning(text, lines, items);
+    // The columns and marks of open lists, and whether lists of other marks at their column are in their items.
+    let mut open: Vec<(usize, Style, bool)> = Vec::new();
+    let mut line = 0;
+    for ((number, column, style), goes_on) in items.iter().zip(goes_on) {
+        if (line..*number).any(|number| ends_list(text, lines, number)) {
+            open.clear();
+        }
+        line = number + 1;
+        while open.pop_if(|(other, ..)| *other > *column).is_some() {}
+        let same = open.iter().rposition(|(other, mark, _)| other == column && mark == style);
+        let mut nests = goes_on;
+        match same {
+            Some(place) => {
+                // The last item of a list nests as those before it did.
+                nests |= place + 1 < open.len();
+                open.truncate(place);
+            }
+            // Another list follows at the same column, unless the one before goes on.
+            None => drop(open.pop_if(|(other, _, nests)| other == column && !*nests)),
+        }
+        open.push((*column, *style, nests));
+        lines[*number].depth = u8::try_from(open.len()).unwrap_or(u8::MAX);
+    }
+}
+
+/// For each item whether another one with its column and style follows in the same run of lists.
+fn returning(text: &str, lines: &[Line], items: &[(usize, usize, Style)]) -> Vec<bool> {
+    let mut found = vec![false; items.len()];
+    let mut seen: HashSet<(usize, Style)> = HashSet::new();
+    let mut line = lines.len();
+    for (place, (number, column, style)) in items.iter().enumerate().rev() {
+        if (number + 1..line).any(|number| ends_list(text, lines, number)) {
+            seen.clear();
+        }
+        line = number + 1;
+        found[place] = !seen.insert((*column, *style));
+    }
+    found
+}
+
+/// Whether a line is no part of a list: a heading, a rule, or text without indentation after a blank line.
+fn ends_list(text: &str, lines: &[Line], number: usize) -> bool {
+    let line = &lines[number];
+    match line.shape {
+        LineShape::Heading | LineShape::Rule { .. } | LineShape::PageNumber => true,
+        LineShape::Text => {
+            let is_blank = number.checked_sub(1).is_some_and(|before| lines[before].shape == LineShape::Blank);
+            is_blank && column(&text[line.start..line.end]) == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::runtime::call::unstopped;
+    use crate::text::page::BlockKind;
+    use crate::text::pieces::blocks::blocks;
+
+    #[test]
+    fn items_are_nested_by_indentation_and_mark() {
+        let depths = |text: &str| -> Vec<u8> {
+            let blocks = blocks(text, &unstopped).unwrap();
+            blocks.iter().filter(|block| block.kind == BlockKind::Item).map(|block| block.level).collect()
+        };
+        for (text, expected) in [
+            ("- a\n- b\n", [1, 1].as_slice()),
+            ("- a\n  - b\n    - c\n- d\n", &[1, 2, 3, 1]),
+            ("1. a\n- b\n- c\n2. d\n- e\n", &[1, 2, 2, 1, 2]),
+            ("- a\n- b\n1. c\n2. d\n", &[1, 1, 1, 1]),
+            ("A. One thing\n   1) b\n   2) c\nB. Another\n", &[1, 2, 2, 1]),
+            ("o One thing\no Another\n", &[1, 1]),
+            ("A. Smith wrote it.\n", &[]),
+            (" 9. a\n10. b\n", &[1, 1]),
+        ] {
+            assert_eq!(depths(text), expected, "{text:?}");
+        }
+    }
+}

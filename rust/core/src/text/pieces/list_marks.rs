@@ -1,0 +1,415 @@
+//! The marks of list items, steps, articles and headings at the start of a text: `•`, `2.`, `(b)`, `iv)`, `§ 3`, `Step 4:`.
+//!
+//! Some marks show an item by themselves. Others, such as `A.`, `1.2` and `o`, may start a sentence; they count only in a
+//! sequence with others of their style, which [`super::items`] finds.
+
+use super::table_captions::is_caption;
+
+/// Words before the number of a step or article, which are marks with a number and a full stop or colon.
+const LABELS: [&str; 9] = ["Step", "Art.", "Article", "§", "Schritt", "Artikel", "Étape", "Paso", "Artículo"];
+
+/// Also those of symbol fonts, as PDFs have them.
+const BULLETS: &str = "-*+•‣◦▪▫●○■□·–—⁃►▶➢➤❖✓✔☐☑★\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
+
+/// Bullets that need no space after them: no text starts with them.
+const TIGHT_BULLETS: &str = "•‣◦▪●■►➢\u{f0a7}\u{f0b7}\u{f0d8}";
+
+/// The digit zero of scripts with decimal digits.
+const ZEROS: [char; 7] = ['0', '٠', '۰', '०', '০', '๐', '０'];
+
+const HAN_DIGITS: &str = "一二三四五六七八九十";
+
+/// Bytes of the longest word before a number.
+const LONGEST_LABEL: usize = 24;
+
+/// A mark at the start of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark<'text> {
+    pub(crate) style: Style<'text>,
+    pub(super) number: Number,
+    /// Whether the text is an item whatever stands around it.
+    pub(super) is_sure: bool,
+    /// The end of the mark, without white space after it.
+    pub(super) end: usize,
+}
+
+/// What the marks of one list have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Style<'text> {
+    /// A bullet, or the word before the number.
+    pub(super) label: &'text str,
+    opening: Option<char>,
+    /// The mark after the number; none for full stops after digits, which deeper numbers lack: `1.`, `1.1`.
+    closing: Option<char>,
+    pub(super) system: System,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum System {
+    Bullet,
+    Decimal,
+    /// Letters, and Roman numbers of letters.
+    Lower,
+    Upper,
+    /// `①`, `一`
+    Other,
+}
+
+/// The value of a mark. A letter may be a Roman number, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Number {
+    /// `[1, 2]` in `1.2`, or one number; zeros after them.
+    parts: [u32; 4],
+    /// Of a letter its code point.
+    letter: Option<u32>,
+    /// Of `iv` 4.
+    roman: Option<u32>,
+}
+
+impl Number {
+    /// Whether a list may start with it.
+    pub(super) fn is_first(self) -> bool {
+        let is_letter =
+            self.letter.is_some_and(|letter| ['a', 'A', 'а', 'А', 'α', 'Α'].map(u32::from).contains(&letter));
+        is_letter || self.roman == Some(1) || self.parts.iter().rfind(|part| **part > 0) == Some(&1)
+    }
+
+    /// Whether it comes right after another one: 3 or 2.1 after 2, b after a, ii after i.
+    pub(super) fn follows(self, other: Self) -> bool {
+        let is_next = |one: Option<u32>, next: Option<u32>| one.is_some_and(|one| next == Some(one + 1));
+        let same = self.parts.iter().zip(&other.parts).take_while(|(part, other)| part == other).count();
+        let is_next_part = self.parts.get(same).is_some_and(|part| *part == other.parts[same] + 1)
+            && self.parts[same + 1..].iter().all(|part| *part <= 1);
+        is_next(other.letter, self.letter) || is_next(other.roman, self.roman) || is_next_part
+    }
+
+    /// How many numbers it has: 2 in `1.2`.
+    pub(super) fn depth(self) -> usize {
+        self.parts.iter().filter(|part| **part > 0).count().max(1)
+    }
+}
+
+impl<'text> Mark<'text> {
+    /// The mark at the start of a text without indentation.
+    pub(crate) fn at_start(text: &'text str) -> Option<Self> {
+        let first = text.chars().next()?;
+        if BULLETS.contains(first) || first == 'o' {
+            return bullet(text, first);
+        }
+        if let Some(mark) = symbol(text, first) {
+            return Some(mark);
+        }
+        if HAN_DIGITS.contains(first) {
+            return numbered(text, "");
+        }
+        if first.is_alphabetic() && !is_single(text) {
+            return roman_or_letters(text, "").or_else(|| labelled(text));
+        }
+        if matches!(first, '§' | '№' | '#') { labelled(text) } else { numbered(text, "") }
+    }
+
+    /// Whether a list may have it, and no word stands in it.
+    pub(super) fn is_list_mark(&self) -> bool {
+        self.style.system == System::Bullet || self.style.label.is_empty()
+    }
+
+    /// Whether it is only a number, as sentences may start with.
+    pub(super) fn is_bare(&self) -> bool {
+        let Style { label, opening, closing, system } = self.style;
+        system == System::Decimal && label.is_empty() && opening.or(closing).is_none() && self.number.depth() == 1
+    }
+
+    /// Whether a list may start with any number of this style, because prose has none such: `Article 41`, `3.12`, `[7]`.
+    pub(super) fn counts_from_anywhere(&self) -> bool {
+        !self.style.label.is_empty() || self.style.opening.is_some() || self.number.depth() > 1
+    }
+
+    /// The end of the marks that an item starts with, including a number after a bullet; 0 without one.
+    pub(super) fn end_of_all(text: &str) -> usize {
+        let Some(mark) = Mark::at_start(text) else { return 0 };
+        let after = &text[mark.end..];
+        let inner = after.trim_start();
+        let is_bullet = mark.style.system == System::Bullet;
+        let second = if is_bullet { Mark::at_start(inner).map_or(0, |second| second.end) } else { 0 };
+        if second == 0 { mark.end } else { text.len() - inner.len() + second }
+    }
+}
+
+fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
+    let end = first.len_utf8();
+    let after = text[end..].chars().next()?;
+    let is_spaced = after.is_whitespace();
+    let is_mark = is_spaced || (TIGHT_BULLETS.contains(first) && after.is_alphanumeric());
+    let style = Style { label: &text[..end], opening: None, closing: None, system: System::Bullet };
+    is_mark.then_some(Mark { style, number: Number::default(), is_sure: first != 'o', end })
+}
+
+/// `①`, `⑴`, `第三条`
+fn symbol(text: &str, first: char) -> Option<Mark<'_>> {
+    let start = match first {
+        '①'..='⑳' => '①',
+        '⑴'..='⒇' => '⑴',
+        '⒈'..='⒛' => '⒈',
+        '第' | '제' => return east_asian_article(text, first),
+        _ => return None,
+    };
+    let style = Style { label: "", opening: None, closing: Some(start), system: System::Other };
+    let number = decimal(u32::from(first) - u32::from(start) + 1);
+    Some(Mark { style, number, is_sure: true, end: first.len_utf8() })
+}
+
+/// `第三条`, `제 3 조`: an article or chapter.
+fn east_asian_article(text: &str, first: char) -> Option<Mark<'_>> {
+    let label = first.len_utf8();
+    let rest = text[label..].trim_start();
+    let start = text.len() - rest.len();
+    let (value, length) = digits(rest).or_else(|| han_number(rest))?;
+    let after = rest[length..].trim_start();
+    let closing = after.chars().next().filter(|c| "条條章节節款項项編编部조장절".contains(*c))?;
+    let style = Style { label: &text[..label], opening: None, closing: Some(closing), system: System::Decimal };
+    let end = text.len() - after.len() + closing.len_utf8();
+    (end > start).then_some(Mark { style, number: decimal(value), is_sure: true, end })
+}
+
+/// Whether the first letter stands alone, as in `a)` and `B. `.
+fn is_single(text: &str) -> bool {
+    text.chars().nth(1).is_none_or(|second| !second.is_alphanumeric())
+}
+
+/// `Step 1.`, `Art. 2`, `§3`, `Q4:`
+fn labelled(text: &str) -> Option<Mark<'_>> {
+    let word_end = text.find(|c: char| !c.is_alphabetic() && !matches!(c, '§' | '№' | '#')).unwrap_or(text.len());
+    let with_stop = word_end + usize::from(text[word_end..].starts_with('.'));
+    let label = &text[..with_stop];
+    if word_end == 0 || word_end > LONGEST_LABEL || is_caption(text) {
+        return None;
+    }
+    let rest = text[with_stop..].trim_start_matches([' ', '\u{a0}']);
+    let mut mark = numbered(rest, label)?;
+    let is_tight = text.len() - rest.len() == with_stop;
+    let is_closed = rest[..mark.end].ends_with(['.', ':', '：']);
+    let is_letter = !rest.starts_with(|c: char| digit(c).is_some());
+    // One letter is an initial or a word: `Henry I. `, `Vitamin B`.
+    if is_letter && (!is_closed || is_tight) && !LABELS.contains(&label) && label.len() < 4 {
+        return None;
+    }
+    mark.is_sure = is_closed && !is_letter && (LABELS.contains(&label) || (is_tight && label == "Q"));
+    mark.end += text.len() - rest.len();
+    Some(mark)
+}
+
+/// Letters that are a Roman number: `iv)`, `XII.`
+fn roman_or_letters<'text>(text: &'text str, label: &'text str) -> Option<Mark<'text>> {
+    let length = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    roman(&text[..length]).and_then(|_| numbered(text, label))
+}
+
+/// A number or letter with the marks around it: `1.`, `(a)`, `[3]`, `IV.`, `1.2`, `2.-`, `一、`. Without a label, letters and
+/// Chinese numbers have a mark after them.
+fn numbered<'text>(text: &'text str, label: &'text str) -> Option<Mark<'text>> {
+    let opening = text.chars().next().filter(|c| matches!(c, '(' | '[' | '（'));
+    let inside = &text[opening.map_or(0, char::len_utf8)..];
+    let (number, system, length) = value(inside)?;
+    let stop = inside[length..].chars().next().filter(|c| matches!(c, '.' | 'º' | 'ª' | '°'));
+    let rest = &inside[length + stop.map_or(0, char::len_utf8)..];
+    let (closing, rest) = closing(rest);
+    let next = rest.chars().next();
+    let is_spaced = next.is_none_or(char::is_whitespace);
+    let is_bracketed = matches!(closing, Some(')' | '）' | ']'));
+    let is_decimal = system == System::Decimal;
+    let is_closed =
+        is_bracketed || stop.is_some() || (closing.is_some() && system != System::Lower && system != System::Upper);
+    // `1.Open`
+    let is_tight =
+        is_closed && is_decimal && next.is_some_and(|next| next.is_alphabetic() && !next.is_ascii_lowercase());
+    let may_end = is_spaced || is_tight || matches!(closing, Some('、' | '）' | '：'));
+    let is_mark = is_closed || !label.is_empty() || (is_decimal && closing.is_none() && next.is_some());
+    if (opening.is_some() && !is_bracketed) || !may_end || !is_mark {
+        return None;
+    }
+    let digits = &inside[..length];
+    let is_short = number.depth() == 1 && digits.is_ascii() && digits.len() <= if is_decimal { 3 } else { 6 };
+    // `[1]` may be a note in a sentence, and a letter with a full stop an initial.
+    let is_round = closing == Some(')');
+    let is_known = match system {
+        System::Decimal => is_round || (stop == Some('.') && closing.is_none()),
+        System::Lower => is_round,
+        _ => is_round && digits.len() == 1,
+    };
+    let is_sure = is_known && is_short && is_spaced && next.is_some();
+    let closing = closing.or(stop.filter(|_| !is_decimal));
+    Some(Mark { style: Style { label, opening, closing, system }, number, is_sure, end: text.len() - rest.len() })
+}
+
+/// The mark after a number, and what follows it. A space may stand before colons and dashes.
+fn closing(text: &str) -> (Option<char>, &str) {
+    let rest = text.trim_start_matches([' ', '\u{a0}']);
+    let is_spaced = rest.len() < text.len();
+    match rest.chars().next() {
+        Some(mark @ (')' | ']' | '）' | '、' | '：' | '/' | '-')) if !is_spaced => {
+            (Some(mark), &rest[mark.len_utf8()..])
+        }
+        Some(mark @ (':' | '–' | '—')) => (Some(mark), &rest[mark.len_utf8()..]),
+        _ => (None, text),
+    }
+}
+
+/// The number at the start, its system and its bytes.
+fn value(text: &str) -> Option<(Number, System, usize)> {
+    if let Some((first, mut length)) = digits(text) {
+        let mut parts = [first, 0, 0, 0];
+        for part in &mut parts[1..] {
+            let Some((value, more)) = text[length..].strip_prefix('.').and_then(digits) else { break };
+            *part = value;
+            length += 1 + more;
+        }
+        let is_plausible = parts.iter().all(|part| *part < 1000) && !text[length..].starts_with([',', '%']);
+        return is_plausible.then_some((Number { parts, ..Number::default() }, System::Decimal, length));
+    }
+    if let Some((value, length)) = han_number(text) {
+        return Some((decimal(value), System::Other, length));
+    }
+    let length = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
+    let letters = &text[..length];
+    let first = letters.chars().next()?;
+    let system = if first.is_uppercase() { System::Upper } else { System::Lower };
+    let is_single = letters.len() == first.len_utf8();
+    let roman = roman(letters);
+    let number = Number { letter: is_single.then_some(u32::from(first)), roman, ..Number::default() };
+    (is_single || roman.is_some()).then_some((number, system, length))
+}
+
+const fn decimal(value: u32) -> Number {
+    Number { parts: [value, 0, 0, 0], letter: None, roman: None }
+}
+
+/// At most four digits, and their bytes.
+fn digits(text: &str) -> Option<(u32, usize)> {
+    let (mut value, mut length) = (0, 0);
+    for (count, c) in text.chars().enumerate() {
+        let Some(digit) = digit(c) else { break };
+        if count == 4 {
+            return None;
+        }
+        value = value * 10 + digit;
+        length += c.len_utf8();
+    }
+    (length > 0).then_some((value, length))
+}
+
+fn digit(c: char) -> Option<u32> {
+    let from = |zero: &char| u32::from(c).checked_sub(u32::from(*zero)).filter(|digit| *digit < 10);
+    ZEROS.iter().find_map(from)
+}
+
+/// A Chinese number up to 99, and its bytes.
+fn han_number(text: &str) -> Option<(u32, usize)> {
+    let (mut value, mut length) = (0, 0);
+    for c in text.chars().take(3) {
+        let Some(digit) = HAN_DIGITS.chars().zip(1..).find_map(|(han, digit)| (han == c).then_some(digit)) else {
+            break;
+        };
+        value = if digit == 10 { u32::max(value, 1) * 10 } else { value + digit };
+        length += c.len_utf8();
+    }
+    (length > 0).then_some((value, length))
+}
+
+/// A Roman number up to 39, of letters of one case.
+fn roman(letters: &str) -> Option<u32> {
+    let value = |byte: u8| match byte.to_ascii_lowercase() {
+        b'i' => 1,
+        b'v' => 5,
+        b'x' => 10,
+        _ => 0,
+    };
+    let bytes = letters.as_bytes();
+    let is_one_case = bytes.iter().all(u8::is_ascii_lowercase) || bytes.iter().all(u8::is_ascii_uppercase);
+    if !(1..=6).contains(&bytes.len()) || !is_one_case || bytes.iter().any(|byte| value(*byte) == 0) {
+        return None;
+    }
+    let signed = |(place, byte): (usize, &u8)| {
+        let is_less = bytes.get(place + 1).is_some_and(|next| value(*next) > value(*byte));
+        if is_less { -value(*byte) } else { value(*byte) }
+    };
+    u32::try_from(bytes.iter().enumerate().map(signed).sum::<i32>()).ok().filter(|sum| *sum > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_have_numbers_of_a_style() {
+        for (text, mark, is_sure) in [
+            ("• a", "•", true),
+            ("•Open", "•", true),
+            ("o Open", "o", false),
+            ("- a", "-", true),
+            ("1. a", "1.", true),
+            ("12) a", "12)", true),
+            ("(1) a", "(1)", true),
+            ("(1.) a", "(1.)", true),
+            ("1.) a", "1.)", true),
+            ("a) b", "a)", true),
+            ("(iv) b", "(iv)", true),
+            ("ii) b", "ii)", true),
+            ("A. Smith", "A.", false),
+            ("iv. b", "iv.", false),
+            ("XII. b", "XII.", false),
+            ("1.2 b", "1.2", false),
+            ("1.2.3. b", "1.2.3.", false),
+            ("7 Results", "7", false),
+            ("[3] b", "[3]", false),
+            ("1.- b", "1.-", false),
+            ("1 – b", "1 –", false),
+            ("2/ b", "2/", false),
+            ("（一）打开", "（一）", false),
+            ("步骤1：打开", "步骤1：", false),
+            ("1º b", "1º", false),
+            ("б) b", "б)", false),
+            ("① b", "①", true),
+            ("一、打开", "一、", false),
+            ("第三条 本法", "第三条", true),
+            ("제3조 목적", "제3조", true),
+            ("١. افتح", "١.", false),
+            ("Step 1. b", "Step 1.", true),
+            ("Art. 12. b", "Art. 12.", true),
+            ("§ 3. b", "§ 3.", true),
+            ("§3 b", "§3", false),
+            ("Q4. b", "Q4.", true),
+            ("Étape 1 : b", "Étape 1 :", true),
+            ("Rule 2. b", "Rule 2.", false),
+            ("Chapter IV", "Chapter IV", false),
+        ] {
+            let found = Mark::at_start(text).unwrap_or_else(|| panic!("{text:?} has a mark"));
+            assert_eq!((&text[..found.end], found.is_sure), (mark, is_sure), "{text:?}");
+        }
+        for text in
+            ["1984. a", "10,000 b", "5% b", "1.5m b", "Table 1: b", "a man", "open", "Mr. X", "-a", "(see) b", "I am"]
+        {
+            assert_eq!(Mark::at_start(text), None, "{text:?}");
+        }
+        assert_eq!(Mark::end_of_all("• 1. Open"), "• 1.".len());
+    }
+
+    #[test]
+    fn numbers_follow_each_other() {
+        let number = |text| Mark::at_start(text).unwrap().number;
+        for (one, next) in [
+            ("1. a", "2. b"),
+            ("h. a", "i. b"),
+            ("i. a", "ii. b"),
+            ("1 A", "1.1 B"),
+            ("1.2 A", "2 B"),
+            ("2.9 A", "2.10 B"),
+            ("九、a", "十、b"),
+        ] {
+            assert!(number(next).follows(number(one)), "{one:?} {next:?}");
+        }
+        for (one, next) in [("1. a", "3. b"), ("a. a", "c. b"), ("1.2 A", "1.4 B"), ("2. a", "2. b")] {
+            assert!(!number(next).follows(number(one)), "{one:?} {next:?}");
+        }
+        assert!(["1. a", "a) b", "i. b", "3.1 b"].into_iter().all(|text| number(text).is_first()));
+    }
+}

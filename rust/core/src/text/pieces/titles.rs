@@ -1,0 +1,376 @@
+//! Headings of plain text: short lines above text, a list or a table that are no sentences.
+//!
+//! Capitals, numbers (`1.2 Scope`) and labels (`Chapter 3`) show a heading also between lines of text; other titles need a
+//! blank line or the start of a list. A line is read with the lines next to it only, so that the time is linear.
+
+use std::collections::HashMap;
+
+use super::lines::{Line, LineShape, content};
+use super::list_marks::{Mark, Number, Style, System};
+use super::marks::{is_closing, is_terminal};
+use super::table_captions::is_caption;
+use super::wrapping::{column, continues_sentence, ends_sentence, has_room, width};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
+use crate::text::outline::has_blank_line;
+use crate::text::page::{Block, BlockKind, ByteSpan};
+
+/// Characters of the longest heading, of one without capitals, number or label, and of one between lines of text.
+const WIDEST: usize = 80;
+const WIDEST_PLAIN: usize = 60;
+const WIDEST_BETWEEN: usize = 30;
+
+/// Words of the longest heading, and of one without capitals, number or label.
+const MOST_WORDS: usize = 12;
+const MOST_PLAIN_WORDS: usize = 7;
+
+/// Wider lines are prose, whether a sentence ends in them or not.
+const NARROWEST_PROSE: usize = 50;
+
+/// Lines were wrapped at this width or a wider one.
+const NARROWEST_WRAP: usize = 60;
+
+/// Levels of the headings that have marks.
+const MARKED_LEVELS: u8 = 6;
+
+/// Last words of lines that introduce a list, and so are no title of it.
+const OPEN_WORDS: [&str; 26] = [
+    "if", "unless", "when", "where", "that", "following", "and", "or", "by", "to", "with", "for", "of", "in", "at",
+    "the", "are", "is", "must", "can", "may", "include", "includes", "wenn", "folgende", "si",
+];
+
+/// How a line looks like a heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// `Chapter 3`, `§ 5 Title`: the bytes of the label.
+    Label(usize),
+    /// The depth of its number: 2 for `1.2 Scope`.
+    Numbered(usize),
+    /// Or bold.
+    Capitals,
+    Plain,
+    /// The first line of the page, above another heading.
+    Page,
+}
+
+/// A line that may be a heading.
+#[derive(Clone, Copy)]
+struct Candidate<'text> {
+    look: Look,
+    mark: Option<Mark<'text>>,
+}
+
+/// The blocks of a page with markup, with those that are headings although their markup does not say so. No plain title
+/// is one.
+pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result<Vec<Block>> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut numbers: Vec<usize> = Vec::new();
+    for (number, block) in blocks.iter().enumerate() {
+        let ByteSpan { start, end } = block.span;
+        let shape = match block.kind {
+            BlockKind::Prose => LineShape::Text,
+            BlockKind::Item => LineShape::Item,
+            BlockKind::Heading | BlockKind::Term | BlockKind::Caption => LineShape::Heading,
+            BlockKind::HeaderRow | BlockKind::Row => LineShape::Row,
+            BlockKind::Code | BlockKind::Record | BlockKind::Turn | BlockKind::Captions => {
+                LineShape::Fence { mark: b'`', length: 3, bare: false }
+            }
+            BlockKind::Rule => LineShape::Rule { underlines: false },
+        };
+        let before = lines.last().map_or(0, |line| line.end);
+        if !lines.is_empty() && has_blank_line(&text[before..start]) {
+            lines.push(Line { start, end: start, hard: false, shape: LineShape::Blank, depth: 0 });
+            numbers.push(number);
+        }
+        lines.push(Line { start, end, hard: false, shape, depth: block.level });
+        numbers.push(number);
+    }
+    mark_titles(text, &mut lines, false, check)?;
+    let mut blocks = blocks.to_vec();
+    for (line, number) in lines.iter().zip(numbers) {
+        if let LineShape::Title(level) = line.shape {
+            blocks[number] = Block { kind: BlockKind::Heading, level, continues: false, ..blocks[number] };
+        }
+    }
+    Ok(blocks)
+}
+
+/// Gives the lines that are headings their shape and level. Some may be `plain` unless others have marks.
+pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &Check) -> Result<()> {
+    let mut checkpoints = Checkpoints::new(check);
+    let has_marked = lines.iter().any(|line| line.shape == LineShape::Heading);
+    let mut found = vec![None; lines.len()];
+    let mut below = None;
+    let first = lines.iter().position(|line| line.shape != LineShape::Blank);
+    for number in (0..lines.len()).rev() {
+        checkpoints.reach(text.len() - lines[number].start)?;
+        if lines[number].shape == LineShape::Blank {
+            continue;
+        }
+        let page = Neighbours { text, lines, found: &found, number, below, is_first: first == Some(number) };
+        found[number] = page.candidate().filter(|one| (plain && !has_marked) || one.look != Look::Plain);
+        below = Some(number);
+    }
+    let base = if has_marked { MARKED_LEVELS } else { 0 };
+    let mut outer: Vec<Look> = Vec::new();
+    let mut siblings: HashMap<Style, (Number, bool)> = HashMap::new();
+    for (number, candidate) in found.iter().copied().enumerate() {
+        let line = lines[number];
+        let own = match candidate {
+            Some(Candidate { mark, .. }) => mark,
+            None if line.shape == LineShape::Item => Mark::at_start(content(&text[line.start..line.end])),
+            None => None,
+        };
+        let before = own.and_then(|mark| siblings.get(&mark.style));
+        // The last one of a list has text below it, too.
+        let is_item =
+            own.zip(before).is_some_and(|(mark, (before, is_title))| !is_title && mark.number.follows(*before));
+        let candidate = candidate.filter(|_| !is_item);
+        if let Some(mark) = own {
+            siblings.insert(mark.style, (mark.number, candidate.is_some()));
+        }
+        if let Some(Candidate { look, .. }) = candidate {
+            let names_page = first == Some(number) && matches!(look, Look::Plain | Look::Capitals) && {
+                let below = (number + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
+                below.is_some_and(|below| found[below].is_some())
+            };
+            let level = level(&mut outer, if names_page { Look::Page } else { look });
+            lines[number].shape = LineShape::Title(base + level);
+        }
+    }
+    Ok(())
+}
+
+/// The level of the next heading of this look: that of the last such one, or one below all that are open.
+fn level(outer: &mut Vec<Look>, look: Look) -> u8 {
+    let is_deeper =
+        |other: &Look| matches!((look, other), (Look::Numbered(depth), Look::Numbered(other)) if *other >= depth);
+    if let Some(place) = outer.iter().rposition(|other| *other == look) {
+        outer.truncate(place);
+    } else {
+        while outer.pop_if(|other| is_deeper(other)).is_some() {}
+        while outer.pop_if(|other| *other == Look::Plain).is_some() {}
+    }
+    outer.push(look);
+    u8::try_from(outer.len()).unwrap_or(u8::MAX)
+}
+
+/// A line and what is known of the others.
+struct Neighbours<'page, 'text> {
+    text: &'text str,
+    lines: &'page [Line],
+    /// Of the lines below.
+    found: &'page [Option<Candidate<'text>>],
+    number: usize,
+    /// The next line that is not blank.
+    below: Option<usize>,
+    is_first: bool,
+}
+
+impl<'text> Neighbours<'_, 'text> {
+    fn text_of(&self, number: usize) -> &'text str {
+        let Line { start, end, .. } = self.lines[number];
+        &self.text[start..end]
+    }
+
+    fn candidate(&self) -> Option<Candidate<'text>> {
+        let line = &self.lines[self.number];
+        if !matches!(line.shape, LineShape::Text | LineShape::Item) {
+            return None;
+        }
+        let candidate = look(self.text_of(self.number))?;
+        if line.shape == LineShape::Item && candidate.mark.is_none() {
+            return None;
+        }
+        (self.may_follow(&candidate) && self.has_content(&candidate)).then_some(candidate)
+    }
+
+    /// Whether a heading may stand after the line above.
+    fn may_follow(&self, candidate: &Candidate) -> bool {
+        let Some(above) = self.number.checked_sub(1) else { return true };
+        let (line, text, own) = (&self.lines[above], self.text_of(above), self.text_of(self.number));
+        let is_between = match line.shape {
+            LineShape::Text | LineShape::Item if !line.hard => true,
+            _ => return true,
+        };
+        let is_mark = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
+        let is_short = !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
+        let above = look(text).filter(|above| above.look != Look::Plain);
+        match candidate.look {
+            _ if is_mark => false,
+            Look::Plain if above.is_some() => is_between,
+            Look::Plain => {
+                let is_after_item = line.shape == LineShape::Item && is_short && column(own) <= column(text);
+                (ends_sentence(text) || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap()
+            }
+            Look::Capitals | Look::Label(_) | Look::Page => ends_sentence(text) || is_short || above.is_some(),
+            Look::Numbered(_) => ends_sentence(text) || above.is_some(),
+        }
+    }
+
+    /// Whether a blank line stands below.
+    fn is_gap(&self) -> bool {
+        self.below.is_some_and(|below| below > self.number + 1) || self.lines[self.number].hard
+    }
+
+    /// Whether text, a list, a table, code or another heading stands below that this line may name.
+    fn has_content(&self, candidate: &Candidate) -> bool {
+        let Some(below) = self.below else { return false };
+        let (own, text, is_gap) = (self.text_of(self.number), self.text_of(below), self.is_gap());
+        let is_plain = candidate.look == Look::Plain;
+        if let Some(next) = &self.found[below] {
+            // Nor does one item of a list.
+            let is_sibling =
+                |(mark, next): (Mark, Mark)| mark.style == next.style && mark.number.depth() >= next.number.depth();
+            if candidate.mark.zip(next.mark).is_some_and(is_sibling) {
+                return false;
+            }
+            // A menu of titles names nothing.
+            return !is_plain || next.look != Look::Plain || (self.is_first && is_gap);
+        }
+        let is_marked = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
+        match self.lines[below].shape {
+            LineShape::Item => {
+                let next = Mark::at_start(content(text));
+                let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
+                !is_sibling
+                    && !is_marked
+                    && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
+                    && !is_open(own)
+            }
+            // Below a title, a bare one underlines it.
+            LineShape::Fence { mark: b'~', bare: true, .. } => false,
+            LineShape::Row | LineShape::Fence { .. } => !is_marked,
+            LineShape::Text if is_marked && !is_gap => false,
+            LineShape::Text => {
+                let is_capitals = candidate.look == Look::Capitals && !is_gap && !has_small(text);
+                let is_prose = ends_sentence(text) || text.contains(". ") || width(text) >= NARROWEST_PROSE;
+                let is_clear = !is_plain || is_gap || 2 * width(text) >= 3 * width(own);
+                // Addresses and menus have lines without a sentence.
+                let names = is_prose || (!is_plain && !is_gap && candidate.mark.is_none());
+                let is_menu = is_plain && self.is_in_menu();
+                (is_gap || !continues_sentence(own, text)) && !is_capitals && names && is_clear && !is_menu
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the paragraph above is a short line like this one: in a menu, an address, or below a letter.
+    fn is_in_menu(&self) -> bool {
+        let mut above = (0..self.number).rev().skip_while(|line| self.lines[*line].shape == LineShape::Blank);
+        let Some(last) = above.next().filter(|last| last + 1 < self.number) else { return false };
+        let is_text = self.lines[last].shape == LineShape::Text;
+        let is_alone = last.checked_sub(1).is_none_or(|line| self.lines[line].shape == LineShape::Blank);
+        is_text
+            && is_alone
+            && last > 0
+            && !ends_sentence(self.text_of(last))
+            && width(self.text_of(last)) < NARROWEST_PROSE
+    }
+}
+
+/// How a line looks like a heading, whatever stands around it.
+fn look(line: &str) -> Option<Candidate<'_>> {
+    let line = content(line);
+    let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).filter(|line| !line.contains("**"));
+    let line = bold.unwrap_or(line);
+    if line.len() > 4 * WIDEST
+        || line.contains('\n')
+        || width(line) > WIDEST
+        || line.contains(['|', '=', '{', '}', '<', '>', ';', '\\', '\t', '@', '_'])
+        || line.contains("  ")
+    {
+        return None;
+    }
+    let mark = Mark::at_start(line).filter(|mark| mark.style.system != System::Bullet);
+    let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '–', '—', '-', ':']);
+    let is_bracketed = mark.is_some_and(|mark| line[..mark.end].starts_with(['[', '(']));
+    let words = title.split_whitespace().count();
+    let ends = title
+        .trim_end_matches(is_closing)
+        .ends_with(|c: char| is_terminal(c) || matches!(c, ',' | ':' | '、' | '，' | '：' | '-' | '–' | '—'));
+    if ends || is_bracketed || is_caption(line) || words > MOST_WORDS {
+        return None;
+    }
+    let begins = title.trim_start_matches(['"', '“', '\'', '‘', '«', '¿']).chars().next();
+    let starts_title = begins.is_some_and(|c| c.is_alphabetic() && !c.is_lowercase());
+    let label = mark.map_or("", |mark| mark.style.label);
+    let look = match mark {
+        Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
+        Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth()),
+        None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
+            Look::Capitals
+        }
+        None if starts_title && bold.is_some() => Look::Capitals,
+        None if starts_title && is_plain(title, words) => Look::Plain,
+        _ => return None,
+    };
+    Some(Candidate { look, mark })
+}
+
+fn is_plain(title: &str, words: usize) -> bool {
+    words <= MOST_PLAIN_WORDS
+        && width(title) <= WIDEST_PLAIN
+        && !title.contains([',', '/', ':', '*', '`', '[', '#'])
+        && !title.contains(". ")
+}
+
+/// Whether a letter is a small one, or of a script without capitals.
+fn has_small(text: &str) -> bool {
+    text.chars().any(|c| c.is_alphabetic() && !c.is_uppercase())
+}
+
+/// Whether a line before a list introduces it: it ends in the middle of a sentence.
+fn is_open(line: &str) -> bool {
+    let last = line.split_whitespace().next_back().unwrap_or_default();
+    OPEN_WORDS.contains(&last.to_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::runtime::call::unstopped;
+    use crate::text::page::BlockKind;
+    use crate::text::pieces::blocks::blocks;
+
+    fn headings(text: &str) -> Vec<(&str, u8)> {
+        let blocks = blocks(text, &unstopped).unwrap();
+        let headings = blocks.iter().filter(|block| block.kind == BlockKind::Heading);
+        headings.map(|block| (block.span.of(text), block.level)).collect()
+    }
+
+    #[test]
+    fn headings_have_the_level_of_their_look() {
+        let text = "The Mill\n\nPART ONE\n\n1 Introduction\nIt is old. It is high.\n1.1 Scope\nThis is all.\n2 History\nIt burned.\n\n\
+                    PART TWO\n\n3 Today\nIt is a museum.\n";
+        let expected = [
+            ("The Mill", 1),
+            ("PART ONE", 2),
+            ("1 Introduction", 3),
+            ("1.1 Scope", 4),
+            ("2 History", 3),
+            ("PART TWO", 2),
+            ("3 Today", 3),
+        ];
+        assert_eq!(headings(text), expected);
+        assert_eq!(headings("# One\n\nText.\n\nNOTES\n\nMore text.\n"), [("# One", 1), ("NOTES", 7)]);
+    }
+
+    #[test]
+    fn what_names_nothing_is_no_heading() {
+        for text in [
+            "THE SOFTWARE IS PROVIDED AS IS, WITHOUT\nWARRANTY OF ANY KIND. IT IS FREE.\n",
+            "Best regards,\nAnn Lee\nHead of Service\n\nThis message is confidential.\n",
+            "Home\n\nAbout\n\nContact\n\nWelcome to the mill.\n",
+            "1. Apples\n2. Pears\n\nText follows here.\n",
+            "1.1 Open the lid\n1.2 Take it out\n\nText follows here.\n",
+            "The fog comes\non little cat feet.\n",
+            "Whose woods these are I think I know.\nHis house is in the village though;\nHe will not see me stopping here.\n",
+            "12 Main Street\nSpringfield\n\nDear Ms Lee,\n",
+            "Figure 2: The wheel\n\nIt turns.\n",
+            "It was built by the\nUNESCO\nand it burned.\n",
+            "You may leave if\n- you are done\n- it is late\n",
+        ] {
+            assert_eq!(headings(text), [], "{text:?}");
+        }
+    }
+}
