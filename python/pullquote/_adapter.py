@@ -9,6 +9,7 @@ from pullquote._engine.highlighter import Highlighter, shared_highlighter
 from pullquote._models.choice import EMBEDDED_NAME
 from pullquote._request.options import Options
 from pullquote._request.signatures import did_you_mean, what_was_meant
+from pullquote._results.prompts import subject
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source",
+    "breadcrumbs_of",
     "check_limit",
     "check_options",
     "check_source",
@@ -93,6 +95,12 @@ def title_of(metadata: Mapping[str, Any]) -> str | None:
     """The document's title, which distinguishes competing documents."""
     title = metadata.get("title")
     return title if isinstance(title, str) and title else None
+
+
+def breadcrumbs_of(passage: Highlight) -> dict[str, str]:
+    """The metadata of a passage that names its subject: ``{"breadcrumbs": "Plans > Student"}``; empty without breadcrumbs."""
+    names = subject(passage)
+    return {"breadcrumbs": names} if names else {}
 
 
 def find_passages(

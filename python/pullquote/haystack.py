@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from pullquote._adapter import (
     Source,
+    breadcrumbs_of,
     check_limit,
     check_options,
     check_source,
@@ -44,7 +45,8 @@ class PullquoteExtractor:
     without text are left out, and ``meta["title"]`` is a document's title for the ranking.
 
     - `documents`: each with a passage as `content`, its document's `meta`, the document's id as ``meta["source_id"]``,
-      ``meta["start"]`` and ``meta["end"]`` in the document's content, and a `score` from 0 to 1.
+      ``meta["start"]`` and ``meta["end"]`` in the document's content, and a `score` from 0 to 1; ``meta["breadcrumbs"]``, such as
+      ``Plans > Student``, if something above the passage names its subject.
     - `answers`: an `ExtractedAnswer` for each, whose `document_offset` is the span in `document`. With the option `context`, its
       `context` is the passage with the sentences around it, and `context_offset` the passage's span in that.
 
@@ -133,7 +135,7 @@ class PullquoteExtractor:
 
 
 def _document(page: Document, passage: Highlight) -> Document:
-    where = {"source_id": page.id, "start": passage.source_start, "end": passage.source_end}
+    where = {"source_id": page.id, "start": passage.source_start, "end": passage.source_end, **breadcrumbs_of(passage)}
     return Document(content=passage.text, meta={**page.meta, **where}, score=passage.score)
 
 

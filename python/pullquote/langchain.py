@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from pullquote._adapter import (
     Source,
+    breadcrumbs_of,
     check_options,
     check_source,
     default_source,
@@ -40,6 +41,7 @@ class PullquoteCompressor(BaseDocumentCompressor):
     Each passage is a `Document` with the metadata of its document, and in its metadata `relevance_score` (0 to 1), `source_id`
     (its document's id), `start` and `end`: ``document.page_content[start:end]`` is the passage (in HTML, its source). A
     `start_index`, which splitters add, is that of the passage. Its own id is its document's with `start` and `end`.
+    `breadcrumbs`, such as ``Plans > Student``, is there if something above the passage names its subject.
     ``metadata["title"]`` of a document is its title for the ranking.
 
     - `highlighter`: a `Highlighter` or `Client`; `None` is the highlighter that `pullquote.highlights` shares.
@@ -81,7 +83,7 @@ class PullquoteCompressor(BaseDocumentCompressor):
 
 def _passage(document: Document, passage: Highlight) -> Document:
     start, end = passage.source_start, passage.source_end
-    found = {"relevance_score": passage.score, "start": start, "end": end}
+    found: dict[str, Any] = {"relevance_score": passage.score, "start": start, "end": end, **breadcrumbs_of(passage)}
     if isinstance(first := document.metadata.get("start_index"), int):
         found["start_index"] = first + start
     if document.id is None:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from pullquote._adapter import (
     Source,
+    breadcrumbs_of,
     check_options,
     check_source,
     default_source,
@@ -51,7 +52,8 @@ class PullquotePostprocessor(BaseNodePostprocessor):
     Pass it in `node_postprocessors` of a query engine. All nodes of a call are one call of `highlights`, so budgets such as
     `max_total_tokens` are for all of them. Where nothing passes `min_score`, the result is an empty list.
 
-    Each passage is a `TextNode` with the metadata, metadata keys and templates of its node, and its source document.
+    Each passage is a `TextNode` with the metadata, metadata keys and templates of its node, and its source document. Its metadata
+    has `breadcrumbs` too, such as ``Plans > Student``, if something above the passage names its subject.
     `start_char_idx` and `end_char_idx` count in the source document, if the node has its offsets there, and otherwise in the node.
     ``metadata["title"]`` of a node is its title for the ranking.
 
@@ -105,7 +107,7 @@ def _passage(node: BaseNode, passage: Highlight) -> TextNode:
         text=passage.text,
         start_char_idx=start,
         end_char_idx=end,
-        metadata=dict(node.metadata),
+        metadata={**node.metadata, **breadcrumbs_of(passage)},
         excluded_embed_metadata_keys=list(node.excluded_embed_metadata_keys),
         excluded_llm_metadata_keys=list(node.excluded_llm_metadata_keys),
         relationships={NodeRelationship.SOURCE: _source(node)},

@@ -32,9 +32,10 @@ class Highlight(HighlightFields):
     its position in the source, which differs from `start` and `end` for HTML only.
 
     `header` names the columns of a passage that begins below it in a table: a row of the page, word for word. Without a table, or
-    if the passage contains that row, it is empty, and `header_start` is `None`. `breadcrumbs` are the headings of the sections
-    around the passage, outermost first, then the speaker and time of its turn or subtitle, and that header: each has its `text`,
-    `start` and `end`.
+    if the passage contains that row, it is empty, and `header_start` is `None`. `breadcrumbs` name what the passage is
+    about, outermost first: headings, the items around a nested one, a term, the question that it answers, the line that introduces
+    a list or code, a caption, the speaker and time of its turn or subtitle, then that header. Each has its `text`, `start` and
+    `end`.
 
     For a PDF that a `Client` sent with ``files=``, `page_number` is the page on which the passage begins, from 1. `rectangles`
     has one for each of its lines. Otherwise they are `None` and empty.

@@ -330,6 +330,8 @@ class Highlights(Sequence[list[Highlight]]):
     def prompt(self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] | None = None) -> str:
         """The passages as text for a language model, best first: each after its number and its page's title, id or index.
 
+        Its breadcrumbs stand before a passage: ``Plans > Student: Support by the forum``.
+
         - `max_tokens`: omit the worst passages, so that the text has at most this number of tokens. If the best one does not fit,
           the text is empty, with a `UsageWarning`.
         - `count_tokens`: counts a text's tokens, such as ``lambda text: len(encoding.encode(text))``. Without it, a token is three

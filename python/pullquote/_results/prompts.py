@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -19,6 +20,12 @@ _Titles = Sequence[str | None] | None
 # Bytes of UTF-8: English has 4 to 5 in a token, Chinese and Japanese 3.
 BYTES_PER_TOKEN = 3
 LONGEST_RANGE = 20
+# Characters of a breadcrumb.
+LONGEST_NAME = 120
+# What needs no colon after it.
+ENDS = ("?", "!", ":", ".", "…")
+# Of headings, items, quotes and emphasis.
+MARKS = re.compile(r"^[\s>#*_`•+-]+|[\s#*_`=-]+$")
 # Numbers as language models write them: [2], [1, 3], [1-3], [^2] and 【2】.
 MARKER = re.compile(r"[\[【]\^?(\d{1,9}(?:\s*[,;–-]\s*\d{1,9})*)[\]】]", re.ASCII)
 
@@ -51,6 +58,8 @@ def prompt(
     count, text, included = _estimated_tokens if count_tokens is None else token_counter(count_tokens), "", 0
     for number, highlight in enumerate(best, 1):
         passage = f"{highlight.header}\n{highlight.text}" if highlight.header else highlight.text
+        if names := subject(highlight):
+            passage = f"{names}{' ' if names.endswith(ENDS) else ': '}{passage}"
         longer = f"{text}{text and chr(10) * 2}[{number}] {_source(titles, highlight)}\n{passage.strip()}"
         if max_tokens is not None and count(longer) > max_tokens:
             if number == 1:
@@ -61,6 +70,13 @@ def prompt(
             break
         text, included = longer, number
     return text, included
+
+
+def subject(highlight: Highlight) -> str:
+    """The breadcrumbs in one line, without the header of a table and the marks of Markdown: ``Plans > Student``."""
+    named = (each.text for each in highlight.breadcrumbs if each.start != highlight.header_start)
+    names = (textwrap.shorten(MARKS.sub("", name), LONGEST_NAME, placeholder=" …") for name in named)
+    return " > ".join(name for name in names if name)
 
 
 def resolve(best: list[Highlight], number: str | int) -> Highlight:

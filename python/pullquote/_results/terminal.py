@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from pullquote._results.highlight import Highlight
+from pullquote._results.prompts import subject
 
 __all__ = ["Style"]
 
@@ -36,7 +37,7 @@ class Style:
         return self._escape("2", text)
 
     def passage(self, highlight: Highlight, *, lists_words: bool = False) -> str:
-        """Wrap and indent a passage, with its matches in colour, and the header of its table and its context faint.
+        """Wrap and indent a passage, with its matches in colour, and its breadcrumbs and its context faint.
 
         Without colours, the latter have a bar, and `lists_words` adds the matches in a line.
         """
@@ -44,7 +45,8 @@ class Style:
         def around(text: str) -> str:
             return self._lines(text, self.dim, INDENT if self.colours else AROUND)
 
-        parts = [around(highlight.header), around(highlight.before), self._marked(highlight)]
+        parts = [around(subject(highlight)), around(highlight.header), around(highlight.before)]
+        parts.append(self._marked(highlight))
         parts.append(around(highlight.after))
         if lists_words and not self.colours and highlight.matches:
             words = dict.fromkeys(

@@ -274,13 +274,22 @@ function asShown(pieces) {
   return lines.filter(Boolean).join("\n");
 }
 
-function entry({ text, score, twins = [], page_number: number }, rank, seen) {
+/** What names a passage's subject, without the marks of Markdown. */
+function subject(breadcrumbs = []) {
+  const names = breadcrumbs.map(({ text }) => text.replaceAll(/^[\s>#*_`•+-]+|[\s#*_`=-]+$/g, "").replaceAll(/\s+/g, " "));
+  return names.filter(Boolean).join(" › ");
+}
+
+function entry({ text, score, twins = [], page_number: number, breadcrumbs }, rank, seen) {
   const button = make("button", "passage");
   button.type = "button";
   button.style.setProperty("--score", score);
   const words = make("span", "words", seen);
   words.dir = "auto";
-  button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", number ? `page ${number} · ${score.toFixed(2)}` : score.toFixed(2)), words);
+  button.append(make("span", "rank", rank + 1), make("span", "bar"), make("span", "score", number ? `page ${number} · ${score.toFixed(2)}` : score.toFixed(2)));
+  const names = subject(breadcrumbs);
+  if (names) button.append(make("span", "names", names));
+  button.append(words);
   if (twins.length) button.append(make("span", "twins detail", `${plural(twins.length, "passage")} like it left out`));
   button.addEventListener("click", () => go(rank));
   const copies = make("button", "copy", "Copy");
