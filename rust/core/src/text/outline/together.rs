@@ -519,7 +519,7 @@ fn is_attribution(line: &str) -> bool {
 
 /// The word or letter before a colon, full stop or number at the start of a question or an answer, without emphasis.
 fn label(unit: &str) -> Option<&str> {
-    let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' '));
+    let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' ' | '-' | '•'));
     let end = text.find(|c: char| !c.is_alphabetic())?;
     let rest = text[end..].trim_start_matches(|c: char| c.is_ascii_digit() || is_emphasis(c) || c == ' ');
     (end > 0 && rest.starts_with(['.', ':', ')', '：'])).then_some(&text[..end])

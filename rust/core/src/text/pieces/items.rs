@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Style, System};
-use super::references::starts_dated;
+use super::references::is_entry;
 use super::wrapping::column;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -29,7 +29,7 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         if !matches!(shape, LineShape::Text | LineShape::Item) {
             continue;
         }
-        if starts_dated(content(&text[start..end])) {
+        if is_entry(content(&text[start..end])) {
             lines[number].shape = LineShape::Item;
             lines[number].depth = 1;
             continue;

@@ -263,6 +263,15 @@ fn value(text: &str) -> Option<(Number, System, usize)> {
             *part = value;
             length += 1 + more;
         }
+        // `1.a`, `2b`
+        let rest = text[length..].strip_prefix('.').unwrap_or(&text[length..]);
+        if let Some(letter) = rest.bytes().next().filter(u8::is_ascii_lowercase)
+            && rest[1..].starts_with([' ', '.', ')'])
+            && parts[1] == 0
+        {
+            parts[1] = u32::from(letter - b'a') + 1;
+            length = text.len() - rest.len() + 1;
+        }
         let is_plausible = parts.iter().all(|part| *part < 1000) && !text[length..].starts_with([',', '%']);
         return is_plausible.then_some((Number { parts, ..Number::default() }, System::Decimal, length));
     }
@@ -361,6 +370,7 @@ mod tests {
             ("1.2.3. b", "1.2.3.", false),
             ("7 Results", "7", false),
             ("[3] b", "[3]", false),
+            ("1.a b", "1.a", false),
             ("1.- b", "1.-", false),
             ("1 – b", "1 –", false),
             ("2/ b", "2/", false),

@@ -36,8 +36,13 @@ pub(super) fn is_reference(block: &str) -> bool {
         }
 }
 
+/// Whether a line is or starts an entry without a mark.
+pub(super) fn is_entry(line: &str) -> bool {
+    starts_dated(line) || (authors(line) == Some(Authors::Inverted) && is_reference(line))
+}
+
 /// Whether a line starts an entry with authors and the year after them: `Lee, A. (1999). `, `Lee, A., 1999. `
-pub(super) fn starts_dated(line: &str) -> bool {
+fn starts_dated(line: &str) -> bool {
     let Some(year) = years(line).next().filter(|year| *year <= LONGEST_AUTHORS) else { return false };
     let (before, after) = (&line[..year], line[year + 4..].trim_start_matches(|c: char| c.is_ascii_lowercase()));
     let is_inverted = authors(line) == Some(Authors::Inverted);
