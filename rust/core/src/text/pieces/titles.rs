@@ -70,7 +70,7 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
         let shape = match block.kind {
             BlockKind::Prose => LineShape::Text,
             BlockKind::Item => LineShape::Item,
-            BlockKind::Heading | BlockKind::Term | BlockKind::Caption => LineShape::Heading,
+            BlockKind::Heading | BlockKind::Term | BlockKind::Caption | BlockKind::Source => LineShape::Heading,
             BlockKind::HeaderRow | BlockKind::Row => LineShape::Row,
             BlockKind::Code | BlockKind::Record | BlockKind::Turn | BlockKind::Captions => {
                 LineShape::Fence { mark: b'`', length: 3, bare: false }
