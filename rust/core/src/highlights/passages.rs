@@ -471,23 +471,26 @@ impl<'page> PageSelection<'page> {
     /// The passage of a heading: the section of `start`, if that is short; else the run around it, with the heading if
     /// that is near.
     fn of_heading(
-        &self,
+        &mut self,
         seed: usize,
         start: usize,
         max_units: usize,
         remaining: Budget,
         max_group: Budget,
     ) -> Range<usize> {
-        let fits = |run: &Range<usize>| {
-            self.sections.content(run) <= max_units && remaining.fits(self.length(run)) && !self.overlaps(run)
-        };
-        let section = self.sections.range(start);
-        if fits(section) && self.length(section).chars <= MAX_SECTION_CHARS {
-            return section.clone();
+        let section = self.sections.range(start).clone();
+        if self.length(&section).chars <= MAX_SECTION_CHARS && self.has_room(&section, max_units, remaining) {
+            return section;
         }
         let run = self.expand(start, max_units, remaining, max_group);
         let whole = seed.min(run.start)..run.end;
-        if self.sections.are_one(whole.start, whole.end - 1) && fits(&whole) { whole } else { run }
+        let is_one = self.sections.are_one(whole.start, whole.end - 1);
+        if is_one && self.has_room(&whole, max_units, remaining) { whole } else { run }
+    }
+
+    /// Whether a run within the limits overlaps no passage.
+    fn has_room(&self, run: &Range<usize>, max_units: usize, remaining: Budget) -> bool {
+        self.sections.content(run) <= max_units && remaining.fits(self.length(run)) && !self.overlaps(run)
     }
 
     /// The unit's group; the unit alone if the group is longer than `max`.
