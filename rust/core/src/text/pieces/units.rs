@@ -91,7 +91,7 @@ impl Units {
                 }
             }
             // The empty cells of markup before the first one with text.
-            if from_lines.is_none()
+            if has_markup
                 && matches!(block.kind, BlockKind::Row | BlockKind::HeaderRow)
                 && let Some(row) = spans.get_mut(first)
             {
