@@ -189,8 +189,10 @@ fn labelled(text: &str) -> Option<Mark<'_>> {
     let is_tight = text.len() - rest.len() == with_stop;
     let is_closed = rest[..mark.end].ends_with(['.', ':', '：']);
     let is_letter = !rest.starts_with(|c: char| digit(c).is_some());
-    // One letter is an initial or a word: `Henry I. `, `Vitamin B`.
-    if is_letter && (!is_closed || is_tight) && !LABELS.contains(&label) && label.len() < 4 {
+    // One letter is an initial or a word: `Henry I. `, `Vitamin B`, `government a`.
+    let is_initial = (!is_closed || is_tight) && !LABELS.contains(&label) && label.len() < 4;
+    let is_word = !is_closed && rest.starts_with(char::is_lowercase);
+    if is_letter && (is_initial || is_word) {
         return None;
     }
     mark.is_sure = is_closed && !is_letter && (LABELS.contains(&label) || (is_tight && label == "Q"));

@@ -65,12 +65,13 @@ enum Authors {
     InitialsFirst,
 }
 
-/// How the authors at the start of an entry are written.
+/// How the authors at the start of an entry are written. `Friedrich II.` has no initials.
 fn authors(entry: &str) -> Option<Authors> {
     let is_initial = |word: &str| {
         let letters = word.trim_end_matches(['.', ',', ';', '&']);
         (1..=4).contains(&letters.chars().count())
             && letters.chars().all(|c| c.is_uppercase() || matches!(c, '.' | '-'))
+            && (letters.len() == 1 || !letters.chars().all(|c| matches!(c, 'I' | 'V' | 'X')))
     };
     let mut words = entry.split_whitespace();
     let (first, second) = (words.next()?, words.next()?);
@@ -141,6 +142,7 @@ mod tests {
             "Yes, Ann. It was built in 1850. It burned.",
             "1. Open the lid. It was closed in 1999.",
             "It was loud.",
+            "Friedrich II. starb 1786. Das war am 5.5.2005.",
         ] {
             assert!(!is_reference(text), "{text:?}");
         }

@@ -6,7 +6,8 @@
 //! linear.
 
 use std::borrow::Cow;
-use std::cell::{LazyCell, OnceCell};
+use std::cell::{Cell, LazyCell, OnceCell};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use icu_segmenter::options::SentenceBreakInvariantOptions;
@@ -188,36 +189,43 @@ impl Prose<'_> {
     fn split(&self, mut emit: impl FnMut(usize, usize)) {
         let mut clusters = Clusters::new(self.text);
         let links: LazyLinks = LazyCell::new(Box::new(|| Links::new(self.text)));
-        let mut start = 0;
+        let start = Cell::new(0);
         let mut cut = |proposed: usize| {
-            if proposed <= start || proposed == self.text.len() {
+            if proposed <= start.get() || proposed == self.text.len() {
                 return;
             }
             let Some(end) = links.end_outside(proposed).filter(|&end| end < self.text.len()) else { return };
-            if self.ends_sentence(start, end, &links) && clusters.may_cut(end) {
-                emit(start, end);
-                start = end;
+            if self.ends_sentence(start.get(), end, &links) && clusters.may_cut(end) {
+                emit(start.get(), end);
+                start.set(end);
             }
         };
         let mut items = inline_items(self.text).into_iter().peekable();
         let mut last = 0;
         for end in SENTENCES.segment_str(self.text).skip(1) {
             while let Some(item) = items.next_if(|&item| item < end) {
-                self.propose_missed(last, item, &links, &mut cut);
+                self.propose_missed(&start, last..item, &links, &mut cut);
                 cut(item);
                 last = item;
             }
-            self.propose_missed(last, end, &links, &mut cut);
+            self.propose_missed(&start, last..end, &links, &mut cut);
             cut(self.adjusted(end));
             last = end;
         }
-        if start < self.text.len() {
-            emit(start, self.text.len());
+        if start.get() < self.text.len() {
+            emit(start.get(), self.text.len());
         }
     }
 
-    /// Proposes ends within what Unicode's rules consider one sentence.
-    fn propose_missed(&self, from: usize, to: usize, links: &LazyLinks, propose: &mut impl FnMut(usize)) {
+    /// Proposes ends within what Unicode's rules consider one sentence. `start` is that of the sentence, which moves as
+    /// `propose` ends it.
+    fn propose_missed(
+        &self,
+        start: &Cell<usize>,
+        Range { start: from, end: to }: Range<usize>,
+        links: &LazyLinks,
+        propose: &mut impl FnMut(usize),
+    ) {
         let bytes = self.text.as_bytes();
         let candidates = if self.script.has_substitutes { &MARKS_AND_SUBSTITUTES } else { &MARKS };
         let mut at = from;
@@ -245,7 +253,7 @@ impl Prose<'_> {
             let is_missed = if next.len() < after.len() {
                 self.is_missed(at, mark_end, end, next)
             } else {
-                bytes[at] == b'.' && self.is_joint(at, after)
+                bytes[at] == b'.' && self.is_joint(start.get(), at, after)
             };
             if is_missed {
                 propose(end);
@@ -277,10 +285,11 @@ impl Prose<'_> {
         }
     }
 
-    /// Whether a sentence starts right after the mark at `mark`, without a space.
-    fn is_joint(&self, mark: usize, after: &str) -> bool {
+    /// Whether a sentence starts right after the mark at `mark`, without a space. Reads nothing before the sentence that
+    /// began at `start`: a part of a block may begin there, and must be cut in the same places.
+    fn is_joint(&self, start: usize, mark: usize, after: &str) -> bool {
         let lacks_spaces = || *self.lacks_spaces.get_or_init(|| joints::lacks_spaces(self.text));
-        joints::is_joint(&self.text[..mark], &self.text[mark..], after, lacks_spaces)
+        joints::is_joint(&self.text[start.min(mark)..mark], &self.text[mark..], after, lacks_spaces)
     }
 
     /// Moves an end that Unicode's rules propose to where a reader sees it.
@@ -331,7 +340,7 @@ impl Prose<'_> {
             // Korean: a particle follows a quote.
             Some('.' | '!' | '?') if is_closed && !is_spaced && is_hangul(next) => false,
             Some('.') if !is_spaced => {
-                (is_east_asian(next) || self.is_joint(start + stopped.len(), after))
+                (is_east_asian(next) || self.is_joint(start, start + stopped.len(), after))
                     && self.full_stop_ends(stopped, after)
             }
             Some('.') if body.ends_with("..") || is_closed => {
@@ -342,7 +351,7 @@ impl Prose<'_> {
             Some('!' | '?') if !is_spaced => {
                 (!is_closed && is_east_asian(next))
                     || (is_opening(next) && !next.is_ascii())
-                    || self.is_joint(start + stopped.len(), after)
+                    || self.is_joint(start, start + stopped.len(), after)
             }
             Some('!' | '?') if is_closed => !continues && !continues_quote(after),
             Some('!' | '?') if is_word_of(WordClass::Exclaimed, last_word(stopped)) => {
@@ -370,8 +379,8 @@ impl Prose<'_> {
         }
         let text = content(&self.text[start..end]).trim_end();
         let is_mark = |mark: Mark| mark.is_sure || mark.style.label.is_empty() || (self.is_item && start == 0);
-        Mark::at_start(content(&self.text[start..])).is_some_and(is_mark)
-            && Mark::end_of_all(content(&self.text[start..])) >= text.len()
+        let beginning = content(&self.text[start..boundary_from(self.text, end + LONGEST_MARK)]);
+        Mark::at_start(beginning).is_some_and(is_mark) && Mark::end_of_all(beginning) >= text.len()
     }
 
     /// Whether a full stop ends the sentence before it, with white space and `after` following.

@@ -194,7 +194,9 @@ impl<'text> Neighbours<'_, 'text> {
             _ => return true,
         };
         let is_mark = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
-        let is_short = !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
+        // A full line was wrapped, and goes on below.
+        let is_full = self.below.is_some_and(|below| !has_room(own, self.text_of(below), width(text).max(width(own))));
+        let is_short = !is_full && !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
         let above = look(text).filter(|above| above.look != Look::Plain);
         match candidate.look {
             _ if is_mark => false,
@@ -296,6 +298,7 @@ fn look(line: &str) -> Option<Candidate<'_>> {
     let starts_title = begins.is_some_and(|c| c.is_alphabetic() && !c.is_lowercase());
     let label = mark.map_or("", |mark| mark.style.label);
     let look = match mark {
+        Some(_) if label.starts_with(char::is_lowercase) => return None,
         Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
         Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth()),
         None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
@@ -367,6 +370,7 @@ mod tests {
             "Whose woods these are I think I know.\nHis house is in the village though;\nHe will not see me stopping here.\n",
             "12 Main Street\nSpringfield\n\nDear Ms Lee,\n",
             "Figure 2: The wheel\n\nIt turns.\n",
+            "The river of the government\ngovernment a Paris the Paris\n4 Paris end.\n",
             "It was built by the\nUNESCO\nand it burned.\n",
             "You may leave if\n- you are done\n- it is late\n",
         ] {
