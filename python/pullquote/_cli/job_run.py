@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidArgumentError(message)
     _check_names(job, files)
     check_columns(files, job.columns)
+    store.check_is_directory()
     with job.highlighter(**_engine_arguments(options)) as highlighter, ExitStack() as locked:
         check_job(highlighter, job)
         settings = job.settings(highlighter)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pullquote._engine.event_loop import ReplyTo
 from pullquote._engine.page_files import read_files, read_files_off_loop
 from pullquote._native import Completion, CompletionQueue, PendingCall
 from pullquote._request.options import Page, Pages, Request, check_request, is_file, to_list
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, PullquoteError
+
+if TYPE_CHECKING:
+    # It imports asyncio, which takes longer than all the rest.
+    from pullquote._engine.event_loop import ReplyTo
 
 __all__ = ["AsyncPages", "checked_stream", "stream", "stream_awaited"]
 

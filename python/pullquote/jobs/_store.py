@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -73,6 +74,13 @@ class OutputStore:
             return False
         with _file_lock(lock) as is_acquired:
             return not is_acquired
+
+    def check_is_directory(self) -> None:
+        """Raise `UnwritableOutputError` if a file stands where the directory is to be."""
+        root = Path(self._root)
+        found = next((path for path in (root, *root.parents) if path.exists()), root) if self.is_local else root
+        if self.is_local and found.exists() and not found.is_dir():
+            raise _unwritable(str(root), NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(found)))
 
     @contextmanager
     def open_for_writing(self, name: str) -> Iterator[BinaryIO]:
@@ -166,7 +174,8 @@ def _file_lock(path: Path) -> Iterator[bool]:
 
 
 def _unwritable(directory: str, error: OSError) -> UnwritableOutputError:
-    return UnwritableOutputError(f"the output {directory} cannot be written: {error.strerror or error}")
+    place = f" ({error.filename})" if error.filename and str(error.filename) != directory else ""
+    return UnwritableOutputError(f"the output {directory} cannot be written: {error.strerror or error}{place}")
 
 
 def _sync_directory(path: Path) -> None:

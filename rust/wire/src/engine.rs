@@ -195,7 +195,7 @@ impl Visitor<'_> for ThreadsVisitor {
     }
 
     fn visit_i64<E: de::Error>(self, count: i64) -> Result<Threads, E> {
-        let wrong = || E::invalid_value(de::Unexpected::Signed(count), &self);
+        let wrong = || E::invalid_value(de::Unexpected::Signed(count), &"at least 1");
         usize::try_from(count).ok().filter(|count| *count > 0).map(Threads::Count).ok_or_else(wrong)
     }
 }

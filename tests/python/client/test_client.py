@@ -100,8 +100,8 @@ def test_client_sends_formats_that_a_server_detects(client: Client, highlighter:
     call: dict[str, Any] = {"query": "bread", "texts": [HTML, MARKDOWN, TEXTS[0]]}
     given: list[Format] = ["html", "auto", "text"]
     assert_same(client.highlights(**call, format=given), highlighter.highlights(**call, format=given))
-    with raises(errors.InvalidArgumentError, "format", "texts[1]", "markdown"):
-        client.highlights(**call, format=["html", "markdown", "auto"])
+    with raises(errors.InvalidArgumentError, "format", "texts[2]", "markdown"):
+        client.highlights(**call, format=["html", "markdown", "markdown"])
 
 
 def test_client_refuses_count_tokens(client: Client) -> None:

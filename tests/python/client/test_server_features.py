@@ -167,6 +167,7 @@ def test_put_documents_splits_what_a_server_does_not_take_at_once(call: Call) ->
     assert call("delete_documents", "split/") == 1004
 
 
+@pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("returns_texts", [False, True])
 def test_stored_html_document_is_parsed_by_server(call: Call, highlighter: Highlighter, returns_texts: bool) -> None:
     options: dict[str, Any] = {"format": "html", "explain": True}

@@ -448,5 +448,5 @@ def test_output_that_is_a_file_is_named(folder: Path, tmp_path: Path, capfd: pyt
     taken = tmp_path / "taken"
     taken.write_text("mine")
     code = _cli.main(["job", "--input", str(folder), "--output", str(taken), "-q", "cat", "--encoder", "builtins:len"])
-    assert (code, names_all(capfd.readouterr().err, taken, "directory")) == (2, True)
+    assert (code, names_all(capfd.readouterr().err, taken, "directory")) == (errors.StoreFullError.exit_code, True)
     assert taken.read_text() == "mine"

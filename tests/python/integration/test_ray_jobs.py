@@ -121,8 +121,8 @@ def test_ray_job_survives_killed_actor_and_node(nodes: Nodes, folder: Path, loca
 def test_actor_failure_ends_ray_job(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A file is in the place of the output's folder.
     tmp_path.joinpath("deep").write_text("in the way")
-    with raises(OSError, "deep"):
-        run_on_ray(folder, tmp_path)
+    assert run_on_ray(folder, tmp_path) == errors.StoreFullError.exit_code
+    assert names_all(capsys.readouterr().err, "deep")
     assert run_on_ray(folder, tmp_path / "other", "--actor-cpus", 2) == errors.InvalidArgumentError.exit_code
     assert names_all(capsys.readouterr().err, "2 cores")
     assert run_on_ray(folder, tmp_path / "other", "--actors", 0) == errors.InvalidArgumentError.exit_code

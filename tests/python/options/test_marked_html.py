@@ -24,7 +24,8 @@ def check_marks(found: Highlights, source: str, *, words: bool | None = None) ->
     assert nodes.parts == Nodes(source, PRE).parts
     assert marked.replace(f"{PRE}", "").count("</mark>") - source.count("</mark>") == len(nodes.marked)
     assert all(text.strip() for text in nodes.marked)
-    if not words:
+    # A select's options are read and not marked: browsers show no elements in them.
+    if not words and "<option" not in source:
         in_order = sorted(found.best(), key=lambda one: one.start)
         assert without_space("".join(nodes.marked)) == without_space("".join(one.text for one in in_order))
     return marked
