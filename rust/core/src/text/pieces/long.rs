@@ -30,8 +30,14 @@ pub(super) fn push_record(text: &str, record: ByteSpan, units: &mut Vec<ByteSpan
         push_units(text, record, units);
         return;
     }
+    let mut clusters = Clusters::new(record.of(text));
+    let mut start = record.start;
     for part in cuts::parts(record.of(text)) {
-        push_units(text, ByteSpan { start: record.start + part.start, end: record.start + part.end }, units);
+        let end = record.start + part.end;
+        if end == record.end || clusters.may_cut(part.end) {
+            push_units(text, ByteSpan { start, end }, units);
+            start = end;
+        }
     }
 }
 

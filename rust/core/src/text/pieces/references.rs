@@ -28,7 +28,8 @@ pub(super) fn is_reference(block: &str) -> bool {
             || has_range(entry)
             || ["doi", "http", "pp.", "ISBN"].iter().any(|sign| entry.contains(sign))
     };
-    let ends_with_year = || entry.trim_end_matches('.').ends_with(|c: char| c.is_ascii_digit());
+    // With its full stop: wrapped prose may end a line with a year.
+    let ends_with_year = || years(entry).last().is_some_and(|year| &entry[year + 4..] == ".");
     years(entry).next().is_some()
         && match authors {
             Authors::InitialsFirst => is_bracketed,
@@ -143,6 +144,8 @@ mod tests {
             "1. Open the lid. It was closed in 1999.",
             "It was loud.",
             "Friedrich II. starb 1786. Das war am 5.5.2005.",
+            "The J. R. Hall of 1984 was in Paris No. 5 to of 12",
+            "Paris J. R. Hall was of the river in 1984",
         ] {
             assert!(!is_reference(text), "{text:?}");
         }

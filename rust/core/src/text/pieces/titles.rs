@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::abbreviations::is_opener;
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style, System};
 use super::marks::{is_closing, is_terminal};
@@ -29,6 +30,9 @@ const NARROWEST_PROSE: usize = 50;
 
 /// Lines were wrapped at this width or a wider one.
 const NARROWEST_WRAP: usize = 60;
+
+/// Lines of an item, and blank ones after it.
+const LINES_OF_ITEM: usize = 6;
 
 /// Levels of the headings that have marks.
 const MARKED_LEVELS: u8 = 6;
@@ -237,6 +241,7 @@ impl<'text> Neighbours<'_, 'text> {
                 let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
                 !is_sibling
                     && !is_marked
+                    && (!is_plain || self.has_another_item(below))
                     && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
                     && !is_open(own)
             }
@@ -255,6 +260,11 @@ impl<'text> Neighbours<'_, 'text> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a list goes on after its first item. Wrapping may move a dash to the start of a line.
+    fn has_another_item(&self, first: usize) -> bool {
+        self.lines[first + 1..].iter().take(LINES_OF_ITEM).any(|line| line.shape == LineShape::Item)
     }
 
     /// Whether the paragraph above is a short line like this one: in a menu, an address, or below a letter.
@@ -298,7 +308,8 @@ fn look(line: &str) -> Option<Candidate<'_>> {
     let starts_title = begins.is_some_and(|c| c.is_alphabetic() && !c.is_lowercase());
     let label = mark.map_or("", |mark| mark.style.label);
     let look = match mark {
-        Some(_) if label.starts_with(char::is_lowercase) => return None,
+        // `The 12 men`, `Lee J. R. Hall`
+        Some(_) if !may_label(label) || title.chars().nth(1) == Some('.') => return None,
         Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
         Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth()),
         None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
@@ -309,6 +320,11 @@ fn look(line: &str) -> Option<Candidate<'_>> {
         _ => return None,
     };
     Some(Candidate { look, mark })
+}
+
+/// Whether a word may stand before the number of a heading: not one that starts sentences.
+fn may_label(word: &str) -> bool {
+    !word.starts_with(char::is_lowercase) && !is_opener(word)
 }
 
 fn is_plain(title: &str, words: usize) -> bool {
