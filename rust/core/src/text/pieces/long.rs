@@ -31,10 +31,11 @@ pub(super) fn push_record(text: &str, record: ByteSpan, units: &mut Vec<ByteSpan
         return;
     }
     let mut clusters = Clusters::new(record.of(text));
+    let links = Links::new(record.of(text));
     let mut start = record.start;
     for part in cuts::parts(record.of(text)) {
         let end = record.start + part.end;
-        if end == record.end || clusters.may_cut(part.end) {
+        if end == record.end || (links.around(part.end).is_none() && clusters.may_cut(part.end)) {
             push_units(text, ByteSpan { start, end }, units);
             start = end;
         }
