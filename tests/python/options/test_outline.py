@@ -23,7 +23,7 @@ PLANS = (
 def test_page_is_read_as_an_outline(highlighter: Highlighter, case: dict[str, Any]) -> None:
     page, form = case["page"], case["format"]
     if units := case.get("units"):
-        every = {"highlight_length": 1, "top_k": len(units) + 1, "order": "position", "dedupe": "none"}
+        every: dict[str, Any] = {"highlight_length": 1, "top_k": len(units) + 1, "order": "position", "dedupe": "none"}
         assert [one.text for one in highlighter.highlights("x", [page], format=form, **every)[0]] == units
         return
     first = highlighter.highlights(case["query"], [page], format=form, top_k=1)[0][0]
