@@ -238,10 +238,11 @@ impl<'text> Neighbours<'_, 'text> {
         match self.lines[below].shape {
             LineShape::Item => {
                 let next = Mark::at_start(content(text));
+                let is_dash = |mark: Option<Mark>| mark.is_some_and(|mark| matches!(mark.style.label, "-" | "–" | "—"));
                 let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
                 !is_sibling
                     && !is_marked
-                    && (!is_plain || self.has_another_item(below))
+                    && (!is_plain || !is_dash(next) || self.has_another_item(below))
                     && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
                     && !is_open(own)
             }
