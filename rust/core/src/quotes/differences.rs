@@ -3,9 +3,10 @@
 use pullquote_wire::quotes::DifferenceKind;
 
 use super::alignment::Pair;
-use super::letters::{Letter, is_sign, is_unspaced};
+use super::letters::{Letter, is_sign};
 use super::{amounts, negation};
 use crate::text::page::ByteSpan;
+use crate::text::pieces::marks::is_unspaced;
 
 /// A quote compared with a place.
 pub(super) struct Comparison {

@@ -10,6 +10,7 @@ use super::markup::{self, Hidden, Markup};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::ByteSpan;
+use crate::text::pieces::marks::is_unspaced;
 
 /// A letter, digit or sign in lower case.
 #[derive(Clone, Copy, Debug)]
@@ -248,20 +249,6 @@ impl Reader<'_> {
             }
         });
     }
-}
-
-/// Characters of scripts that put no space between words.
-pub(super) const fn is_unspaced(char: char) -> bool {
-    matches!(
-        char,
-        '\u{e00}'..='\u{eff}'
-            | '\u{1000}'..='\u{109f}'
-            | '\u{1780}'..='\u{17ff}'
-            | '\u{3040}'..='\u{30ff}'
-            | '\u{3400}'..='\u{9fff}'
-            | '\u{f900}'..='\u{faff}'
-            | '\u{20000}'..='\u{3ffff}'
-    )
 }
 
 /// Signs that belong to an amount.

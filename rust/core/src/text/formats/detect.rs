@@ -5,6 +5,7 @@
 //! usual places, or starts with a title above prose.
 
 use super::Format;
+use crate::text::pieces::marks::is_unspaced;
 
 /// Bytes that detection examines.
 const START: usize = 64 * 1024;
@@ -274,20 +275,6 @@ fn is_markdown_or_prose(line: &str) -> bool {
         || heading_level(line).is_some()
         || marks.iter().any(|mark| line.starts_with(mark))
         || (is_prose && !is_program(line))
-}
-
-/// A letter of a script without spaces between words: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
-const fn is_unspaced(c: char) -> bool {
-    matches!(
-        c,
-        '\u{e00}'..='\u{eff}'
-            | '\u{1000}'..='\u{109f}'
-            | '\u{1780}'..='\u{17ff}'
-            | '\u{3040}'..='\u{30ff}'
-            | '\u{3400}'..='\u{9fff}'
-            | '\u{f900}'..='\u{faff}'
-            | '\u{20000}'..='\u{3ffff}'
-    )
 }
 
 fn is_item(line: &str) -> bool {

@@ -117,6 +117,15 @@ pub(crate) const fn is_southeast_asian(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
 }
 
+/// Letters of scripts without spaces between words: also Chinese and Japanese.
+pub(crate) const fn is_unspaced(c: char) -> bool {
+    is_southeast_asian(c)
+        || matches!(
+            c,
+            '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}'
+        )
+}
+
 /// In a text with capitals, a lower-case letter shows that a sentence continues.
 pub(super) fn has_capitals(text: &str) -> bool {
     // Nearly every page has an ASCII capital near its start.
