@@ -1,8 +1,9 @@
 //! Source code and configuration without a fence, recognised by the shape of its lines: statements, brackets and keys,
 //! with comments, strings and deeper lines between them.
 
-use super::run::{Lines, Run, indent};
+use super::run::{Lines, Run};
 use crate::text::page::BlockKind;
+use crate::text::pieces::lines::indent;
 
 /// Lines of a statement of SQL.
 const LONGEST_QUERY: usize = 30;

@@ -4,15 +4,13 @@
 use std::ops::Range;
 
 use super::entries::is_frame;
-use super::run::{Lines, Marks, Run, indent};
+use super::run::{Lines, MAX_SEPARATORS_IN_PROSE, Marks, Run};
 use crate::text::page::BlockKind;
+use crate::text::pieces::lines::indent;
 use crate::text::pieces::marks::is_separator_row;
 
 /// Lines of equal shape that make a list without a header.
 const MIN_ROWS: usize = 3;
-
-/// Separators in a line that prose may have.
-const MAX_SEPARATORS_IN_PROSE: usize = 2;
 
 /// Words at the start of two lines that are compared.
 const COMPARED_WORDS: usize = 6;

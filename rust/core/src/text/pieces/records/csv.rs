@@ -2,11 +2,8 @@
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
-use super::run::{Lines, Run};
+use super::run::{Lines, MAX_SEPARATORS_IN_PROSE, Run};
 use crate::text::page::BlockKind;
-
-/// Separators in a line that prose may have.
-const MAX_SEPARATORS_IN_PROSE: usize = 2;
 
 /// Bytes of the longest name of a column.
 const LONGEST_NAME: usize = 60;

@@ -45,7 +45,7 @@ pub(super) fn is_dump(line: &str) -> bool {
 pub(super) fn is_balanced(text: &str) -> bool {
     let mut depth = 0_usize;
     let mut scanner = Scanner::new(text);
-    while let Some((at, byte)) = scanner.next() {
+    while let Some((at, byte, _)) = scanner.next() {
         match byte {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => {
@@ -76,7 +76,8 @@ impl<'text> Scanner<'text> {
         Self { bytes: text.as_bytes(), at: 0, before: b',', is_open: [false; 2] }
     }
 
-    fn next(&mut self) -> Option<(usize, u8)> {
+    /// The next byte, with its place, and the last byte before it that is no space.
+    fn next(&mut self) -> Option<(usize, u8, u8)> {
         loop {
             let at = self.at;
             let byte = *self.bytes.get(at)?;
@@ -95,10 +96,11 @@ impl<'text> Scanner<'text> {
                 self.is_open[quote] = true;
             }
             self.at += 1;
+            let before = self.before;
             if !byte.is_ascii_whitespace() {
                 self.before = byte;
             }
-            return Some((at, byte));
+            return Some((at, byte, before));
         }
     }
 
@@ -123,7 +125,7 @@ fn joints(text: &str) -> Vec<Joint> {
     let mut depth = 0_u8;
     let mut scanner = Scanner::new(text);
     let is_markup = text.starts_with('<');
-    while let Some((at, byte)) = scanner.next() {
+    while let Some((at, byte, before)) = scanner.next() {
         let next = bytes.get(at + 1).copied().unwrap_or(b' ');
         let mut add = |at: usize, depth: u8, is_element: bool| {
             if depth <= MAX_DEPTH {
@@ -142,7 +144,7 @@ fn joints(text: &str) -> Vec<Joint> {
                     add(at + 1, depth, true);
                 }
             }
-            b',' => add(at + 1, depth, matches!(scanner_before(bytes, at), b'}' | b']' | b')')),
+            b',' => add(at + 1, depth, matches!(before, b'}' | b']' | b')')),
             b';' | b'\n' => add(at + 1, depth, byte == b';'),
             b'\t' | b'|' | b'&' => add(at + 1, depth, false),
             b'<' if is_markup && next == b'/' => depth = depth.saturating_sub(1),
@@ -162,11 +164,6 @@ fn joints(text: &str) -> Vec<Joint> {
 fn opens_element(tag: &str) -> bool {
     let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
     !name.is_empty() && !VOID.contains(&name)
-}
-
-/// The last byte before a place that is no space.
-fn scanner_before(bytes: &[u8], at: usize) -> u8 {
-    bytes[..at].iter().rev().take(8).find(|byte| !byte.is_ascii_whitespace()).copied().unwrap_or(b' ')
 }
 
 /// The parts of a text that is too long, each with the marks at its end.

@@ -5,9 +5,10 @@
 use std::ops::Range;
 
 use super::cuts;
-use super::run::{Lines, Run, indent};
+use super::run::{Lines, Run};
 use super::stamps::{may_be_stamp, stamp};
 use crate::text::page::{Block, BlockKind};
+use crate::text::pieces::lines::indent;
 
 /// Bytes of the longest name of a speaker.
 const LONGEST_NAME: usize = 40;

@@ -5,6 +5,9 @@ use std::ops::Range;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 use crate::text::pieces::lines::{Line, LineShape};
 
+/// Separators in a line that prose may have.
+pub(super) const MAX_SEPARATORS_IN_PROSE: usize = 2;
+
 /// Consecutive lines that are no prose, as blocks.
 pub(in crate::text::pieces) struct Run {
     pub(in crate::text::pieces) blocks: Vec<Block>,
@@ -167,9 +170,4 @@ impl<'text> Lines<'text> {
         let texts = lines.filter(|line| !self.is_blank(*line));
         texts.map(move |line| self.block(line..line + 1, kind, line > first))
     }
-}
-
-/// Bytes of white space at the start of a line.
-pub(super) fn indent(line: &str) -> usize {
-    line.len() - line.trim_start().len()
 }
