@@ -77,9 +77,11 @@ class OutputStore:
 
     def check_is_directory(self) -> None:
         """Raise `UnwritableOutputError` if a file stands where the directory is to be."""
+        if not self.is_local:
+            return
         root = Path(self._root)
-        found = next((path for path in (root, *root.parents) if path.exists()), root) if self.is_local else root
-        if self.is_local and found.exists() and not found.is_dir():
+        found = next(path for path in (root, *root.parents) if path.exists())
+        if not found.is_dir():
             raise _unwritable(str(root), NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(found)))
 
     @contextmanager

@@ -15,7 +15,7 @@ mod search;
 use pullquote_wire::quotes::{Difference, DifferenceKind, Located, Place, PlacePart, QuoteStatus};
 use pullquote_wire::result::OffsetUnit;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::runtime::call::Check;
 use crate::text::page::{ByteSpan, PageText};
 use crate::text::positions::Positions;
@@ -58,17 +58,19 @@ pub fn locate<'text>(
     offsets: OffsetUnit,
     check: &Check,
 ) -> Result<Located<'text>> {
-    if page.len().max(quote.len()) > LONGEST_TEXT {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("page: at most {LONGEST_TEXT} bytes")));
+    for (name, text) in [("page", page), ("quote", quote)] {
+        if text.len() > LONGEST_TEXT {
+            return Err(Error::of_field(name, format!("{name}: at most {LONGEST_TEXT} bytes")));
+        }
     }
     let of_quote = letters(quote, check)?;
     if of_quote.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("quote has no letter and no digit: {quote:.80?}")));
+        return Err(Error::of_field("quote", format!("quote has no letter and no digit: {quote:.80?}")));
     }
     if of_quote.len() > LONGEST_QUOTE {
         let message =
             format!("quote has {} letters and digits; locate parts of at most {LONGEST_QUOTE}", of_quote.len());
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::of_field("quote", message));
     }
     let of_page = letters(page, check)?;
     let page_side = Side { text: page, letters: &of_page };

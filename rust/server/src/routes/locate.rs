@@ -1,14 +1,14 @@
 //! `POST /locate`: where a quote stands in a page. It needs no model.
 
 use pullquote_core::engine::Work;
-use pullquote_core::error::ErrorKind;
 use pullquote_core::quotes;
 use pullquote_wire::quotes::{LocateRequest, Located};
 use serde_json::json;
 
 use super::highlights::API;
 use crate::app::App;
-use crate::http::failure::{Cause, Failure};
+use crate::http::body::of_value;
+use crate::http::failure::Failure;
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::item_limits::check_lengths;
@@ -48,8 +48,5 @@ pub(super) fn locate<'text>(
     check_lengths([page.as_ref()], "page", app.settings.max_document_bytes)?;
     check_lengths([quote.as_ref()], "quote", app.settings.max_document_bytes)?;
     let call = input.call(None);
-    quotes::locate(page, quote, *offsets, &call.own_checker()).map_err(|error| match error.kind() {
-        ErrorKind::InvalidArgument => Failure::of_field(Cause::Unprocessable, "quote", error.message()),
-        _ => error.into(),
-    })
+    quotes::locate(page, quote, *offsets, &call.own_checker()).map_err(of_value)
 }

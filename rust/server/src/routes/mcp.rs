@@ -1,8 +1,8 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP, by its official SDK, for agents.
 //!
-//! `highlights` reads the texts and addresses of its call, `locate` checks a quote of a text; `search` and `fetch` are over this server's stored
-//! documents. Every request stands alone: there are no sessions, and each answer is one JSON document. `crate::stdio`
-//! has the same tools over standard input and output.
+//! `highlights` reads the texts and addresses of its call, `locate` checks a quote of a text; `search` and `fetch` are
+//! over this server's stored documents. Every request stands alone: there are no sessions, and each answer is one JSON
+//! document. `crate::stdio` has the same tools over standard input and output.
 //!
 //! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first. A
 //! tool's work waits for its permit: the SDK carries the request's [`Exchange`] to the tool and back.

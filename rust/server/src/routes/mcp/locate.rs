@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::result;
+use super::{parse_arguments, result};
 use crate::app::App;
 use crate::http::admission::Admitted;
-use crate::http::body::parse_value;
 use crate::http::failure::Failure;
 use crate::routes::locate;
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct LocateArguments {
     #[schemars(description = "the text, Markdown or HTML that is quoted")]
     page: String,
@@ -28,7 +28,7 @@ pub(super) struct LocateArguments {
 pub(super) type Places = Located<'static>;
 
 pub(super) async fn find(admitted: &mut Admitted<App>, arguments: Value) -> Result<(Value, Work), Failure> {
-    let LocateArguments { page, quote } = parse_value(arguments)?;
+    let LocateArguments { page, quote } = parse_arguments(arguments)?;
     let request = LocateRequest { page: Cow::Owned(page), quote: Cow::Owned(quote), offsets: OffsetUnit::Codepoint };
     let found = admitted.with_permit(move |app, input| {
         let located = locate::locate(app, input, &request)?;
