@@ -268,9 +268,10 @@ impl UnitCoverage {
         let paragraphs = of_paragraphs.flat_map(|(run, coverage)| std::iter::repeat_n(coverage, run.len()));
         let mut of_units = postings.coverage(units);
         credit_headers(&mut of_units, &parsed.units.tables);
-        let mut headings = postings.added_coverage(units, &parsed.units.section_headings());
+        let section_headings = parsed.units.section_headings();
+        let mut headings = postings.added_coverage(units, &section_headings);
         // Parent items, questions and lead-ins count as headings do.
-        let nearer = postings.added_coverage(units, &parsed.units.nearer_names());
+        let nearer = postings.added_coverage(units, &parsed.units.nearer_names(&section_headings));
         headings.iter_mut().zip(nearer).for_each(|(heading, nearer)| *heading = heading.max(nearer));
         Self { has_terms: postings.any(), units: of_units, paragraphs: paragraphs.collect(), headings }
     }

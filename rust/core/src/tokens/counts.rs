@@ -69,14 +69,14 @@ impl Tokens {
     /// "vault 8" differ from other rooms and vaults.
     #[expect(clippy::cast_precision_loss, reason = "a logarithm, of which two digits are used")]
     pub fn rarity(&self, word: &str) -> f32 {
+        if let [b'0'..=b'9' | b'A'..=b'Z'] = word.as_bytes() {
+            return OF_SIGN;
+        }
         let rank = |word: &str| match self.encode(&format!(" {word}")).ok()?.get_ids() {
             [id] if Some(id.cast_signed()) != self.unknown => Some(*id),
             _ => None,
         };
         let first = rank("the").unwrap_or(0);
-        if let [b'0'..=b'9' | b'A'..=b'Z'] = word.as_bytes() {
-            return OF_SIGN;
-        }
         let last = self.tokenizer.get_vocab_size(false).max(2) as f32;
         rank(&word.to_lowercase()).map_or(1.0, |rank| (rank.saturating_sub(first) as f32 + 1.0).ln() / last.ln())
     }

@@ -289,7 +289,7 @@ impl Groups<'_> {
         self.names.push(Name { units: announced.start..next, scope: next..end });
         self.announced[next] = true;
         self.joins[next] = true;
-        self.joins[announced.start..=unit].iter_mut().skip(1).for_each(|joins| *joins = true);
+        self.join(announced.start..next);
         if self.fits(unit..self.group_end(announced.end)) {
             let mut inside = next;
             while inside < announced.end {

@@ -169,9 +169,9 @@ impl Units {
         of_units
     }
 
-    /// For each unit the parent item, question or other line that names it, if that is nearer than its heading.
-    pub(crate) fn nearer_names(&self) -> Vec<Range<usize>> {
-        let headings = self.section_headings();
+    /// For each unit the parent item, question or other line that names it, if that is nearer than its heading, which
+    /// [`Self::section_headings`] has.
+    pub(crate) fn nearer_names(&self, headings: &[Range<usize>]) -> Vec<Range<usize>> {
         let name = |(unit, heading): (usize, &Range<usize>)| {
             let innermost = self.names.above(unit).next();
             innermost.filter(|name| name.start >= heading.end && !self.is_heading(name)).cloned().unwrap_or(0..0)

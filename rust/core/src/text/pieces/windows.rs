@@ -28,8 +28,8 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if either is below 1, or if the step is larger than the length, which would skip
-    /// text, without `allow_gaps`.
+    /// `InvalidArgument` if either is below 1, or if the step is larger than the length, which would skip text, without
+    /// `allow_gaps`.
     pub fn new(highlight_length: i64, step_size: i64, allow_gaps: bool) -> Result<Self> {
         for (name, value) in [("highlight_length", highlight_length), ("step_size", step_size)] {
             if value < 1 {
@@ -60,7 +60,7 @@ impl Windows {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) above [`FREE_UNITS`] plus [`MAX_REPEATS`] for each unit.
+    /// `InvalidArgument` above [`FREE_UNITS`] plus [`MAX_REPEATS`] for each unit.
     pub fn check_total(self, units: usize) -> Result<()> {
         let length = self.highlight_length.min(units);
         let count = |step: usize| (units - length).div_ceil(step) + 1;
