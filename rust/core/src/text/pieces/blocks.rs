@@ -10,16 +10,12 @@ use super::marks::{has_capitals, is_separator_row, is_terminal};
 use super::page_headers_footers::RunningLines;
 use super::records::Runs;
 use super::titles::mark_titles;
-use super::wrapping::{column, continues_sentence, ends_sentence, has_room, is_hyphenated, width};
+use super::wrapping::{
+    NARROWEST_PARAGRAPH, NARROWEST_WRAP, column, continues_sentence, ends_sentence, has_room, is_hyphenated, width,
+};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
-
-/// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
-const NARROWEST_WRAP: usize = 30;
-
-/// In narrower lines, a dash at the start is a list item. Paragraphs wrapped at 30 characters are at least this wide.
-const NARROWEST_DASH_WRAP: usize = 20;
 
 /// Longer lines, in characters, are not headings that only indentation shows.
 const WIDEST_TERM: usize = 60;
@@ -257,7 +253,7 @@ impl BlockSplitter<'_> {
     fn is_wrapped_dash(&self, line: &Line, next: Option<&Line>) -> bool {
         let Some(last) = self.group.last() else { return false };
         let (last, text) = (self.text_of(last), self.text_of(line));
-        if self.item_indent.is_some() || ends_sentence(last) || self.widest < NARROWEST_DASH_WRAP {
+        if self.item_indent.is_some() || ends_sentence(last) || self.widest < NARROWEST_PARAGRAPH {
             return false;
         }
         let starts_list = next.is_some_and(|next| {
@@ -493,6 +489,8 @@ mod tests {
             "The quick brown fox jumps over\nThe lazy dog.",
             "It was built in the last years of\n1984. Then it was sold to the man\n- or the woman - who had it.",
             "On the first day he went\nto town.",
+            "The rule that the court has applied\n(a) was written long before it.",
+            "Of the twelve ships that sailed No. 5\nNo. 5 alone came back, and on board 3.5\n12 men had died of scurvy.",
             "东西南北中发白东西南北中发白东西南北中发白东西南北中发白东西\n东西南北",
         ] {
             assert_eq!(split(text), [(text, BlockKind::Prose, false)]);

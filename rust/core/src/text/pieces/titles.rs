@@ -177,6 +177,10 @@ impl<'text> Neighbours<'_, 'text> {
         &self.text[start..end]
     }
 
+    fn mark(&self, number: usize) -> Option<Mark<'text>> {
+        Mark::at_start(content(self.text_of(number)))
+    }
+
     fn candidate(&self) -> Option<Candidate<'text>> {
         let line = &self.lines[self.number];
         if !matches!(line.shape, LineShape::Text | LineShape::Item) {
@@ -201,7 +205,11 @@ impl<'text> Neighbours<'_, 'text> {
         // A full line was wrapped, and goes on below.
         let is_full = self.below.is_some_and(|below| !has_room(own, self.text_of(below), width(text).max(width(own))));
         let is_short = !is_full && !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
-        let above = look(text).filter(|above| above.look != Look::Plain);
+        let begins = above.checked_sub(1).is_none_or(|before| {
+            !matches!(self.lines[before].shape, LineShape::Text | LineShape::Item)
+                || ends_sentence(self.text_of(before))
+        });
+        let above = look(text).filter(|above| begins && above.look != Look::Plain);
         match candidate.look {
             _ if is_mark => false,
             Look::Plain if above.is_some() => is_between,
@@ -237,12 +245,15 @@ impl<'text> Neighbours<'_, 'text> {
         let is_marked = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
         match self.lines[below].shape {
             LineShape::Item => {
-                let next = Mark::at_start(content(text));
-                let is_dash = |mark: Option<Mark>| mark.is_some_and(|mark| matches!(mark.style.label, "-" | "–" | "—"));
+                let next = self.mark(below);
+                // Wrapping may move a dash or `(a)` to the start of a line.
+                let is_sure = next.is_some_and(|mark| {
+                    mark.style.system == System::Bullet && !matches!(mark.style.label, "-" | "–" | "—")
+                });
                 let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
                 !is_sibling
                     && !is_marked
-                    && (!is_plain || !is_dash(next) || self.has_another_item(below))
+                    && (!is_plain || is_sure || self.has_another_item(below))
                     && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
                     && !is_open(own)
             }
@@ -263,9 +274,14 @@ impl<'text> Neighbours<'_, 'text> {
         }
     }
 
-    /// Whether a list goes on after its first item. Wrapping may move a dash to the start of a line.
+    /// Whether a list goes on after its first item.
     fn has_another_item(&self, first: usize) -> bool {
-        self.lines[first + 1..].iter().take(LINES_OF_ITEM).any(|line| line.shape == LineShape::Item)
+        let Some(mark) = self.mark(first) else { return false };
+        let is_next = |next: Mark| {
+            next.style == mark.style && (next.style.system == System::Bullet || next.number.follows(mark.number))
+        };
+        let mut below = first + 1..self.lines.len().min(first + 1 + LINES_OF_ITEM);
+        below.any(|line| self.lines[line].shape == LineShape::Item && self.mark(line).is_some_and(is_next))
     }
 
     /// Whether the paragraph above is a short line like this one: in a menu, an address, or below a letter.

@@ -4,6 +4,12 @@ use super::abbreviations::{self, last_word};
 use super::lines::content;
 use super::marks::{is_closing, is_east_asian, is_terminal};
 
+/// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
+pub(super) const NARROWEST_WRAP: usize = 30;
+
+/// A paragraph wrapped at that width is at least this wide. In narrower lines, a dash at the start is a list item.
+pub(super) const NARROWEST_PARAGRAPH: usize = 20;
+
 /// Whether the next line starts in the middle of a sentence: in lower case, and not after a line of code.
 pub(super) fn continues_sentence(line: &str, next: &str) -> bool {
     let is_lowercase = content(next).chars().next().is_some_and(char::is_lowercase);

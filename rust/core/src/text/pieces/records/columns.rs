@@ -6,8 +6,9 @@ use std::ops::Range;
 use super::entries::is_frame;
 use super::run::{Lines, MAX_SEPARATORS_IN_PROSE, Marks, Run};
 use crate::text::page::BlockKind;
-use crate::text::pieces::lines::indent;
+use crate::text::pieces::lines::{LineShape, indent};
 use crate::text::pieces::marks::is_separator_row;
+use crate::text::pieces::wrapping::{NARROWEST_PARAGRAPH, ends_sentence, has_room, width};
 
 /// Lines of equal shape that make a list without a header.
 const MIN_ROWS: usize = 3;
@@ -41,6 +42,9 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     if !header && starts.len() < MIN_ROWS {
         return Err(at + 1);
     }
+    if !header && is_paragraph(lines, at..end) {
+        return Err(end);
+    }
     let mut blocks = Vec::new();
     if header {
         blocks.push(lines.block(at..at + 1, BlockKind::HeaderRow, false));
@@ -51,6 +55,22 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         blocks.push(lines.block(*start..stop, BlockKind::Row, header || place > 0));
     }
     Ok(Run { blocks, end })
+}
+
+/// Whether rows are lines of a wrapped paragraph that happen to be alike: each is full, and a sentence goes on above or
+/// below, or ends in the last one.
+fn is_paragraph(lines: &Lines<'_>, rows: Range<usize>) -> bool {
+    let is_text = |line: usize| !lines.is_blank(line) && matches!(lines.shape(line), LineShape::Text | LineShape::Item);
+    let begin = rows.start - usize::from(rows.start.checked_sub(1).is_some_and(is_text));
+    let end = rows.end + usize::from(is_text(rows.end));
+    let texts = || (begin..end).filter_map(|line| lines.get(line));
+    let widest = texts().map(width).max().unwrap_or(0);
+    let are_cells = texts().any(|line| cells(line).len() > 1 || is_path(first_word(line)));
+    let goes_on = begin < rows.start || end > rows.end || lines.get(end - 1).is_some_and(ends_sentence);
+    goes_on
+        && !are_cells
+        && widest >= NARROWEST_PARAGRAPH
+        && texts().zip(texts().skip(1)).all(|(line, next)| !has_room(line, next, widest))
 }
 
 fn is_rule(lines: &Lines<'_>, line: usize) -> bool {
