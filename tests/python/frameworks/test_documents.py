@@ -56,10 +56,11 @@ def test_highlight_knows_its_page_and_rectangles(highlighter: pullquote.Highligh
     report = documents.read(pdf(three_pages))
     (found,) = highlighter.highlights(QUESTION, [report.text], format=report.format, top_k=1, highlight_length=1)
     (best,) = found
-    assert " ".join(best.text.split()) == ANSWER
+    assert " ".join(best.text.split()) == f"The Moon {ANSWER}"
     assert report.page_number(best) == 2
-    first, last = report.rectangles(best)
-    assert (first.page, last.page) == (2, 2)
+    heading, first, last = report.rectangles(best)
+    assert (heading.page, first.page, last.page) == (2, 2, 2)
+    assert heading.bottom >= first.top
     # A4 is 297 mm high; the text begins 20 mm from the left and, after two lines of 6 mm, 112 mm from the top.
     assert first.left == pytest.approx(21 * MILLIMETRE, abs=2)
     assert first.bottom <= (297 - 115) * MILLIMETRE <= first.top

@@ -148,12 +148,14 @@ def test_tools_are_those_of_the_server(storing: ServerProcess, folder: Path) -> 
 
 
 def test_tools_take_only_what_is_switched_on(folder: Path) -> None:
-    (tool,) = tools(agent()).values()
+    found = tools(agent())
+    assert list(found) == ["highlights", "locate"]
+    tool = found["highlights"]
     assert set(tool.input_schema["properties"]) == {"query", "texts", "max_tokens", "max_passages"}
     assert tool.input_schema["required"] == ["query"]
     assert tool.annotations.read_only_hint is True
     assert "answered" in tool.output_schema["properties"]
-    (tool,) = tools(agent("--folder", str(folder))).values()
+    tool = tools(agent("--folder", str(folder)))["highlights"]
     assert set(tool.input_schema["properties"]) >= {"texts", "files"}
     # What the schema does not have, the tool does not read.
     said = error(agent(), "highlights", query=QUESTION, files=["bread.txt"], urls=["https://example.org"])

@@ -64,7 +64,7 @@ def test_highlights_of_a_pdf_have_their_page_and_rectangles(
         assert [list(rectangle.values()) for rectangle in best["rectangles"]] == [
             pytest.approx(rectangle) for rectangle in rectangles
         ]
-        assert len(rectangles) == 2
+        assert len(rectangles) == 3  # of the heading and two lines
 
 
 def test_files_of_all_kinds_go_together(server: ServerProcess) -> None:
