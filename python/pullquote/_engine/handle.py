@@ -55,6 +55,15 @@ class EngineStatus(NotCopied):
         return self._native.dimension
 
     @property
+    def model_id(self) -> str | None:
+        """A hash of the model's weights, tokenizer and configuration, the same on every machine.
+
+        Vectors of models with different ids do not compare. `None` for a custom encoder, whose weights are unknown. The first
+        access may read all weights.
+        """
+        return self._native.model_id
+
+    @property
     def max_tokens(self) -> int:
         """The model's limit for one window, in tokens, special tokens included."""
         return self._native.max_tokens

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pullquote import _native
 from pullquote._engine.highlighter import Highlighter
-from pullquote._models.hub import is_snapshot
 from pullquote._models.python_encoder import named_encoder
 from pullquote._request.options import Options
 from pullquote.jobs._inputs import Columns
@@ -56,7 +53,7 @@ class Job:
         return {
             "version": _native.__version__,
             "model": function or highlighter.model_name,
-            "model_sha256": None if function else _fingerprint(highlighter.model),
+            "model_id": highlighter.model_id,
             "encoder": self.encoder,
             "dtype": highlighter.dtype,
             "questions": list(self.questions),
@@ -64,15 +61,3 @@ class Job:
             "options": dict(self.options),
             "format": self.format,
         }
-
-
-def _fingerprint(model: Path) -> str:
-    """A hash of the names and contents of a model's files; of a model of the Hugging Face Hub, its commit."""
-    if is_snapshot(model):
-        # Of which each machine's cache may have other files.
-        return model.name
-    whole = hashlib.sha256()
-    for path in sorted(path for path in model.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        with path.open("rb") as file:
-            whole.update(f"{path.relative_to(model)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return whole.hexdigest()

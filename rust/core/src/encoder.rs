@@ -11,6 +11,7 @@ pub mod device_config;
 pub mod dtype;
 pub mod hub_cache;
 pub mod model;
+pub mod user_cache;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -76,6 +76,9 @@ pub struct Engine {
     /// Read or made in the first call with [`Effort::Instant`].
     static_vectors: OnceLock<Arc<StaticVectors>>,
     static_vectors_file: Option<StaticVectorsFile>,
+    /// `None` if its vectors come from a host or a function, whose weights are unknown.
+    model: Option<Model>,
+    model_id: OnceLock<String>,
     pool: TextPool,
     tasks: Tasks,
     cache: Cache,
@@ -119,6 +122,8 @@ impl Engine {
             profiler: Arc::default(),
             static_vectors: OnceLock::new(),
             static_vectors_file: StaticVectorsFile::new(model, &spec),
+            model: (!["host", "python"].contains(&spec.backend.as_str())).then(|| model.clone()),
+            model_id: OnceLock::new(),
             spec,
             cosine_scale: CosineScale::of_model(model).map(OnceLock::from).unwrap_or_default(),
             pool,
@@ -163,6 +168,19 @@ impl Engine {
 
     pub const fn spec(&self) -> &EncoderSpec {
         &self.spec
+    }
+
+    /// A hash of the model's weights, tokenizer and configuration; `None` if vectors come from a host or a function, whose
+    /// weights are unknown. The first call may read all weights.
+    ///
+    /// # Errors
+    /// As [`Model::id`].
+    pub fn model_id(&self) -> Result<Option<&str>> {
+        let Some(model) = &self.model else { return Ok(None) };
+        if self.model_id.get().is_none() {
+            let _ = self.model_id.set(model.id()?);
+        }
+        Ok(self.model_id.get().map(String::as_str))
     }
 
     pub const fn batching(&self) -> Batching {

@@ -14,6 +14,7 @@ mod golden;
 mod hosted;
 mod hub_cache;
 mod model_configs;
+mod model_id;
 mod owned_rows;
 mod pairs;
 mod streamed;

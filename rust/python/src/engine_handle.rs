@@ -6,6 +6,7 @@ use pullquote_core::engine::Engine;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
+use crate::failures::Failure;
 use crate::interruptible::DropDetached;
 use crate::results::{CacheState, DeviceState, StageTime};
 
@@ -39,6 +40,11 @@ impl EngineHandle {
     #[getter]
     fn dimension(&self) -> usize {
         self.engine.spec().dimension
+    }
+
+    #[getter]
+    fn model_id(&self, py: Python<'_>) -> PyResult<Option<&str>> {
+        Ok(py.detach(|| self.engine.model_id()).map_err(Failure)?)
     }
 
     #[getter]

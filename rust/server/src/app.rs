@@ -69,6 +69,15 @@ impl App {
     }
 }
 
+impl App {
+    /// See [`Engine::model_id`]; `None` for files that cannot be read any more, too.
+    pub(crate) async fn model_id(&self) -> Option<String> {
+        let engine = Arc::clone(&self.engine);
+        let id = move || engine.model_id().ok().flatten().map(str::to_owned);
+        tokio::task::spawn_blocking(id).await.ok().flatten()
+    }
+}
+
 impl Admits for App {
     fn admission(&self) -> &Admission {
         &self.admission

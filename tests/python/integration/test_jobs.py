@@ -17,10 +17,11 @@ import pytest
 from pyarrow import parquet
 
 from pullquote import Highlighter, _cli, errors
+from pullquote._models.choice import embedded_model
 from pullquote._progress_bar import ProgressBar
 from pullquote.jobs._inputs import Columns, find_files
 from pullquote.jobs._job import Job
-from pullquote.jobs._records import job_status
+from pullquote.jobs._records import job_status, start_job
 from pullquote.jobs._run import FileProgress, run_files
 from pullquote.jobs._store import OutputStore, UnwritableOutputError
 from support.fake_letter_encoder import letters
@@ -248,6 +249,20 @@ def test_files_that_no_job_wrote_are_not_replaced(tmp_path: Path, capsys: pytest
     assert run("--input", tmp_path / "in", "--output", tmp_path / "mine", "-q", "bread") == 2
     assert names_all(capsys.readouterr().err, "a.jsonl", "mine")
     assert (tmp_path / "mine/a.jsonl").read_text() == '{"text": "Bread is baked."}\n'
+
+
+def test_model_with_other_files_does_not_continue_job(tmp_path: Path) -> None:
+    model, output = tmp_path / "model", tmp_path / "output"
+    model.mkdir()
+    for file in embedded_model().iterdir():
+        (model / file.name).symlink_to(file)
+    job = Job("input", str(output), questions=("moon?",), model=str(model))
+    with job.highlighter() as highlighter:
+        start_job(job.store, job.settings(highlighter), [])
+    (model / "config_sentence_transformers.json").unlink()
+    (model / "config_sentence_transformers.json").write_text('{"prompts": {"query": "ask: "}}')
+    with job.highlighter() as changed, raises(errors.InvalidArgumentError, "model_id", changed.model_id):
+        start_job(job.store, job.settings(changed), [])
 
 
 def test_interrupted_job_says_that_it_continues(

@@ -1,5 +1,6 @@
 """Routes of Text Embeddings Inference besides /embed and /rerank, and those of infinity and Exa that are refused or small."""
 
+import re
 import time
 from typing import Any
 
@@ -158,6 +159,15 @@ def test_info_has_all_fields(server: ServerProcess) -> None:
     assert set(required.split()) <= info.keys()
     assert (info["max_document_bytes"], info["max_body_bytes"]) == (8 * 1024**2, 32 * 1024**2)
     assert info["tokenization_workers"] >= 1
+
+
+def test_model_is_named_by_a_hash_of_its_files(server: ServerProcess, highlighter: Highlighter) -> None:
+    assert highlighter.model_id is not None
+    assert re.fullmatch("[0-9a-f]{32}", highlighter.model_id)
+    (listed,) = server.client.get("/v1/models").json()["data"]
+    one = server.client.get(f"/v1/models/{listed['id']}").json()
+    info = server.client.get("/info").json()
+    assert {info["model_sha"], listed["model_sha"], one["model_sha"]} == {highlighter.model_id}
 
 
 def test_ping_and_health_have_the_time(server: ServerProcess) -> None:

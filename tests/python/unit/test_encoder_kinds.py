@@ -151,6 +151,12 @@ def test_encode_ids_needs_model_and_encode_refuses_it() -> None:
         Highlighter(embedded_model(), encoder=vectors)
 
 
+def test_weights_of_custom_encoder_are_unknown() -> None:
+    for arguments in ({"encoder": vectors}, {"model": embedded_model(), "encoder": Ids()}):
+        with Highlighter(**arguments) as highlighter:
+            assert highlighter.model_id is None
+
+
 class Wrong(Ids):
     def __init__(self, way: str) -> None:
         super().__init__()

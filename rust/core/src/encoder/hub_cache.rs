@@ -110,6 +110,28 @@ pub fn needed_files(files: &[&str], modules: Option<&[u8]>, weights: bool) -> Re
     Ok(needed)
 }
 
+/// The files that a model needs, out of those in its directory and in the folders of its modules.
+///
+/// # Errors
+/// [`ErrorKind::InvalidModel`] for a damaged `modules.json` or index of weights.
+pub(crate) fn model_files(directory: &Path) -> Result<Vec<String>> {
+    let modules = fs::read(directory.join(MODULES)).ok();
+    let entries = modules.as_deref().map_or_else(|| Ok(Vec::new()), read_modules)?;
+    let folders: BTreeSet<&str> = entries.iter().map(ModuleEntry::folder).chain([""]).collect();
+    let mut names = Vec::new();
+    for folder in folders {
+        names.extend(names_in(&directory.join(folder)).into_iter().map(|name| join(folder, &name)));
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut needed = needed_files(&names, modules.as_deref(), true)?.files;
+    for index in needed.clone().iter().filter(|name| name.ends_with(".index.json")) {
+        needed.extend(shards(directory, index)?);
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    Ok(needed)
+}
+
 /// The snapshot of a revision (a commit, branch or tag) in the cache folder; `None` if the cache has none.
 pub fn find(cache: &Path, name: &str, revision: &str, weights: bool) -> Result<Option<Snapshot>> {
     let repository = cache.join(folder_name(name));

@@ -16,6 +16,7 @@ pub use transformer::Transformer;
 
 mod families;
 mod files;
+mod id;
 mod modules;
 pub mod names;
 mod prompts;
@@ -97,6 +98,8 @@ pub enum Body {
 /// A model's description, without its weights.
 #[derive(Clone, Debug)]
 pub struct Model {
+    /// With `modules.json`, if there is one; absolute, or relative to the working directory.
+    pub root: PathBuf,
     /// Of the configuration, the tokenizer and the weights; absolute, or relative to the working directory.
     pub directory: PathBuf,
     /// The whole `config.json`, from which encoders read the architecture.
@@ -199,10 +202,19 @@ impl Model {
             modules: after,
             truncate_dim: options.truncate_dim,
             prompts: prompts::read(root, modules.include_prompt, &options.prompts)?,
+            root: root.to_owned(),
             directory,
             config,
             model_type,
         })
+    }
+
+    /// A hash of its weights, tokenizer and configuration. Reads them, if the user's cache does not know it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for a file that cannot be read.
+    pub fn id(&self) -> Result<String> {
+        id::read(&self.root)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

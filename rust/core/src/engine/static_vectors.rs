@@ -3,7 +3,6 @@
 //! The file is in the model's folder, or in the user's cache if the model's folder is read-only. It begins with a hash
 //! of all that the vectors depend on, so that one of another model is never used.
 
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use super::{Effort, Engine, Question, Request};
 use crate::encoder::EncoderSpec;
 use crate::encoder::model::Model;
 use crate::encoder::model::weight_files::weight_files;
+use crate::encoder::user_cache::{self, write_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ranking::candidates::CandidateLimits;
 use crate::ranking::shortlist::shortlist_length;
@@ -60,10 +60,8 @@ impl StaticVectorsFile {
 
     /// The places of the file, the best first.
     fn paths(&self, key: [u8; 32]) -> Vec<PathBuf> {
-        let home = || env::home_dir().map(|home| home.join(".cache"));
-        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home);
         let name = format!("static_vectors-{}.bin", blake3::Hash::from_bytes(key).to_hex());
-        std::iter::once(self.model.file(FILE)).chain(cache.map(|cache| cache.join("pullquote").join(name))).collect()
+        std::iter::once(self.model.file(FILE)).chain(user_cache::folder().map(|cache| cache.join(name))).collect()
     }
 
     fn read(&self, key: [u8; 32]) -> Option<StaticVectors> {
@@ -74,16 +72,7 @@ impl StaticVectorsFile {
     /// Writes to the first place that takes it. A full disk costs the next process the time to make them again.
     fn write(&self, key: [u8; 32], vectors: &StaticVectors) {
         let bytes = [key.as_slice(), &vectors.to_bytes()].concat();
-        for path in self.paths(key) {
-            let Some(folder) = path.parent() else { continue };
-            // Another process may write the same; none may read half of it.
-            let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, &bytes));
-            if written.and_then(|()| fs::rename(&draft, &path)).is_ok() {
-                return;
-            }
-            let _ = fs::remove_file(draft);
-        }
+        let _ = self.paths(key).iter().any(|path| write_whole(path, &bytes));
     }
 }
 

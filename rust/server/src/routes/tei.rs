@@ -175,8 +175,8 @@ struct SimilarityParameters {
 pub(crate) struct Info<'app> {
     model_id: &'app str,
     served_model_name: &'app str,
-    /// Always null.
-    model_sha: (),
+    /// Hash of weights, tokenizer and configuration; null if the weights are unknown.
+    model_sha: Option<String>,
     model_dtype: &'app str,
     model_type: ModelType,
     /// Running and queued requests; excess requests get 429.
@@ -325,7 +325,7 @@ async fn info(State(app): State<Arc<App>>) -> Response {
     let info = Info {
         model_id: &settings.model_name,
         served_model_name: &settings.model_name,
-        model_sha: (),
+        model_sha: app.model_id().await,
         model_dtype: &spec.dtype,
         model_type: ModelType { embedding: ModelPooling { pooling } },
         max_concurrent_requests: settings.max_concurrent.saturating_add(settings.max_queue),

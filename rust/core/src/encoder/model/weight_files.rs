@@ -11,6 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub const SINGLE_FILE: &str = "model.safetensors";
 /// The index: the file of each tensor.
 pub const INDEX_FILE: &str = "model.safetensors.index.json";
+/// A `TorchScript` module, for libtorch.
+pub const MODULE_FILE: &str = "model.pt";
 /// Checkpoints are saved with or without the name of the module around the encoder.
 const OUTER_MODULES: [&str; 8] =
     ["bert.", "roberta.", "model.", "mpnet.", "distilbert.", "nomic_bert.", "new.", "gte."];

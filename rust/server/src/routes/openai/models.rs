@@ -51,6 +51,8 @@ struct ServedModel<'app> {
     /// Start of the server, in seconds since 1970.
     created: u64,
     owned_by: &'static str,
+    /// Hash of weights, tokenizer and configuration; null if the weights are unknown.
+    model_sha: Option<String>,
     /// Maximum number of tokens of a text.
     max_model_len: usize,
     /// As infinity's clients read it.
@@ -76,21 +78,22 @@ struct ModelStats {
 }
 
 async fn models(State(app): State<Arc<App>>) -> Response {
-    Json(Models { object: "list", data: [served(&app)] }).into_response()
+    Json(Models { object: "list", data: [served(&app, app.model_id().await)] }).into_response()
 }
 
 async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Response, Failure> {
     check_model(&ModelName(Some(model)), &app)?;
-    Ok(Json(served(&app)).into_response())
+    Ok(Json(served(&app, app.model_id().await)).into_response())
 }
 
-fn served(app: &App) -> ServedModel<'_> {
+fn served(app: &App, model_sha: Option<String>) -> ServedModel<'_> {
     let (running, queued) = app.admission.state();
     ServedModel {
         id: &app.settings.model_name,
         object: "model",
         created: app.started,
         owned_by: "pullquote",
+        model_sha,
         max_model_len: app.engine.max_tokens(),
         stats: ModelStats {
             #[expect(clippy::cast_precision_loss, reason = "a fraction of few requests")]
