@@ -25,7 +25,7 @@ LONGEST_NAME = 120
 # What needs no colon after it.
 ENDS = ("?", "!", ":", ".", "…")
 # Of headings, items, quotes and emphasis.
-MARKS = re.compile(r"^[\s>#*_`•+-]+|[\s#*_`=-]+$")
+MARKS = re.compile(r"^[\s>#*_`•+=-]+|[\s#*_`=-]+$")
 # Numbers as language models write them: [2], [1, 3], [1-3], [^2] and 【2】.
 MARKER = re.compile(r"[\[【]\^?(\d{1,9}(?:\s*[,;–-]\s*\d{1,9})*)[\]】]", re.ASCII)
 

@@ -63,11 +63,12 @@ pub enum BlockKind {
     Rule,
 }
 
-/// The level that the marks of a heading say: the number of `#` before it, or 1 and 2 for `=` and `-` below it. Without
-/// such marks 0.
+/// The level that the marks of a heading say: the number of `#` before it, of `=` around it, or 1 and 2 for `=` and `-`
+/// below it. Without such marks 0.
 pub fn marked_level(heading: &str) -> u8 {
     let text = heading.trim_start_matches(['>', ' ']);
-    let marks = text.len() - text.trim_start_matches('#').len();
+    let hashes = text.len() - text.trim_start_matches('#').len();
+    let marks = if hashes > 0 { hashes } else { marks_around(text) };
     let below = text.lines().skip(1).last().map(|line| line.trim_start_matches(['>', ' ']));
     match (marks, below.and_then(|line| line.chars().next())) {
         (1..=6, _) => u8::try_from(marks).unwrap_or(0),
@@ -75,6 +76,16 @@ pub fn marked_level(heading: &str) -> u8 {
         (_, Some('-')) => 2,
         _ => 0,
     }
+}
+
+/// How many `=` stand both before and after a title: `== History ==`, also with spaces between them. 0 for other lines.
+pub(crate) fn marks_around(line: &str) -> usize {
+    let count = |marks: &mut dyn Iterator<Item = char>| {
+        marks.take_while(|mark| matches!(mark, '=' | ' ')).filter(|mark| *mark == '=').count()
+    };
+    let before = count(&mut line.chars());
+    let is_title = before > 0 && before == count(&mut line.chars().rev()) && line.contains(char::is_alphanumeric);
+    if is_title && before <= 6 { before } else { 0 }
 }
 
 impl BlockKind {

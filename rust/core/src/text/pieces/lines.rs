@@ -6,6 +6,7 @@
 use super::list_marks::Mark;
 use super::marks::{is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
+use crate::text::page::marks_around;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
@@ -23,7 +24,7 @@ pub(super) struct Line {
 pub(super) enum LineShape {
     Blank,
     Text,
-    /// `# Title`
+    /// `# Title`, `== Title ==`
     Heading,
     /// A table row, or an entry of a table of contents.
     Row,
@@ -130,6 +131,7 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
         b'#' => (length <= 6 && after.starts_with([' ', '\t'])).then_some(LineShape::Heading),
         b'`' if after.contains('`') => None,
         b'`' | b'~' => (length >= 3).then_some(LineShape::Fence { mark, length, bare: after.is_empty() }),
+        b'=' if marks_around(content) > 0 => Some(LineShape::Heading),
         b'=' => (length >= 2 && after.is_empty()).then_some(LineShape::Rule { underlines: true }),
         _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_') }),
         b'^' | b'"' | b'+' => None,
@@ -172,6 +174,10 @@ mod tests {
             ("## Title", LineShape::Heading),
             ("#tag", LineShape::Text),
             ("> # Quoted", LineShape::Heading),
+            ("== Title ==", LineShape::Heading),
+            ("= = Title = =", LineShape::Heading),
+            ("== Title", LineShape::Text),
+            ("== a = b", LineShape::Text),
             ("===", LineShape::Rule { underlines: true }),
             ("-----", LineShape::Rule { underlines: true }),
             ("* * *", LineShape::Rule { underlines: false }),
