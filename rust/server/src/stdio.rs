@@ -156,13 +156,24 @@ impl ServerHandler for AgentTools {
 impl AgentTools {
     /// The passages of the call's sources. The texts of its files come after its own texts.
     async fn highlights(&self, mut arguments: JsonObject) -> Result<CallToolResult, String> {
-        if !self.fetches {
-            arguments.remove("urls");
+        let Self { fetches, files, .. } = self;
+        for (name, is_taken, advice) in [
+            ("urls", *fetches, "no pages are fetched here; pullquote mcp --server URL --fetch lets the server do it"),
+            (
+                "files",
+                files.is_some(),
+                "no files are read here; pass their texts, or let the agent run: pullquote mcp --folder DIR",
+            ),
+        ] {
+            // An agent that knows the server's tool would take a source that is left out for one without an answer.
+            if !is_taken && arguments.remove(name).is_some_and(|value| !(value.is_null() || value == json!([]))) {
+                return Err(format!("{name}: {advice}"));
+            }
         }
         let names = arguments.remove("files").unwrap_or_default();
         let names: Option<Vec<String>> =
             serde_json::from_value(names).map_err(|error| format!("files: it must be a list of paths: {error}"))?;
-        let (Some(files), Some(names)) = (&self.files, names.filter(|names| !names.is_empty())) else {
+        let (Some(files), Some(names)) = (files, names.filter(|names| !names.is_empty())) else {
             return self.backend.call("highlights", arguments).await;
         };
         let (read, failed) = files.read(&names).await?;

@@ -157,9 +157,14 @@ def test_tools_take_only_what_is_switched_on(folder: Path) -> None:
     assert "answered" in tool.output_schema["properties"]
     tool = tools(agent("--folder", str(folder)))["highlights"]
     assert set(tool.input_schema["properties"]) >= {"texts", "files"}
-    # What the schema does not have, the tool does not read.
-    said = error(agent(), "highlights", query=QUESTION, files=["bread.txt"], urls=["https://example.org"])
-    assert "nothing to read" in said
+    # A source that the schema does not have is refused, also next to others, and not left out in silence.
+    for arguments, advice in [
+        ({"files": ["bread.txt"]}, "--folder"),
+        ({"urls": ["https://example.org"]}, "--fetch"),
+        ({"urls": ["https://example.org"], "texts": [MOON]}, "--fetch"),
+    ]:
+        assert names_all(error(agent(), "highlights", query=QUESTION, **arguments), [*arguments][0], advice)
+    assert call(agent(), "highlights", query=QUESTION, texts=[MOON], files=[], urls=[])["passages"]
 
 
 def test_mistakes_are_errors_that_the_agent_can_read(folder: Path) -> None:

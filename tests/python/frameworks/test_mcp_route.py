@@ -71,6 +71,9 @@ def test_highlights_answers_with_the_best_first(serving: ServerProcess, limits: 
     assert scores == sorted(scores, reverse=True)
     answer = call(f"{serving.url}/mcp", "highlights", query="How far is Nr 17?", texts=[TABLE], max_passages=1)
     assert "Planet" in answer["passages"][0]["header"]
+    # White space between passages is no more text.
+    answer = call(f"{serving.url}/mcp", "highlights", query=QUESTION, texts=["Cats sleep.\n\nThe Moon is far. "])
+    assert (len(answer["passages"]), answer["truncated"]) == (2, False)
 
 
 def test_nothing_that_answers_is_said_in_words(serving: ServerProcess) -> None:

@@ -224,8 +224,8 @@ fn respond(
     let answer = ToolAnswer {
         answered: is_answered,
         note: if is_answered { Cow::default() } else { note(&answers, body.max_tokens, !failed.is_empty()).into() },
-        truncated: passages.iter().map(|passage| passage.text.len()).sum::<usize>()
-            < read.iter().map(|text| text.trim().len()).sum(),
+        truncated: passages.iter().map(|passage| visible(&passage.text)).sum::<usize>()
+            < read.iter().map(|text| visible(text)).sum(),
         passages,
         total_tokens: total_tokens(app, &read, &call)?,
         failed,
@@ -243,6 +243,11 @@ impl<'call> Source<'call> {
             page: Some(named),
         }
     }
+}
+
+/// How many bytes of a text are not white space, which stands between passages.
+fn visible(text: &str) -> usize {
+    text.split_whitespace().map(str::len).sum()
 }
 
 /// Why none of these answers says what the query asks.
