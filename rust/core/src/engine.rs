@@ -52,7 +52,7 @@ pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
 use crate::tokens::Tokens;
-pub use answers::{Answers, Matches};
+pub use answers::{Answers, Matches, note};
 use cache::Cache;
 pub use cache::CacheState;
 use context::CallContext;

@@ -118,6 +118,8 @@ pub(crate) fn one(text: &Bound<'_, PyAny>, name: &str) -> PyResult<PyBackedStr> 
             "; decode it first, for instance with .decode(\"utf-8\")"
         } else if text.hasattr("read_text").unwrap_or(false) {
             "; read it first, with .read_text(encoding=\"utf-8\")"
+        } else if text.hasattr("page_starts").unwrap_or(false) {
+            "; pass its .text"
         } else {
             ""
         };

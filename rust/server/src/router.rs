@@ -132,7 +132,9 @@ fn prefixed(router: Router, prefix: &str) -> Router {
 fn no_such_route(all: &[(Method, &'static str)], method: &Method, uri: &Uri) -> Failure {
     let paths: Vec<&str> = all.iter().map(|(_, path)| *path).collect();
     let file = uri.path().rsplit('/').next().unwrap_or_default();
-    let advice = if let Some(id) = uri.path().strip_prefix("/documents/") {
+    let advice = if uri.path() == "/documents/" {
+        "the id is empty".to_owned()
+    } else if let Some(id) = uri.path().strip_prefix("/documents/") {
         let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
         format!("percent-encode the id: /documents/{id}")
     } else if let Some(path) = similar(uri.path(), &paths) {

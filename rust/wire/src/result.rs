@@ -251,6 +251,9 @@ pub struct PageBlock<'page> {
 pub struct Footer<'page> {
     /// Whether any highlight of any page probably answers its query: its score is at least that of `min_score: "auto"`.
     pub answered: bool,
+    /// Why nothing answers, such as `no passage reaches min_score=0.5`; not there if something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub offsets: OffsetUnit,
     pub usage: HighlightsUsage,
     pub timings: Timings,

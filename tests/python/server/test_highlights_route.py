@@ -60,6 +60,30 @@ def test_highlights_match_library(
     assert found["usage"]["windows"] == expected.work.windows
 
 
+@pytest.mark.filterwarnings("ignore:no passage fits")
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (TEXT, {}),
+        ("Cats sleep.", {}),
+        (" ", {}),
+        (TEXT, {"min_score": 0.999}),
+        ("Cats sleep.", {"min_score": "auto"}),
+        (TEXT, {"max_chars": 5, "max_total_tokens": 2}),
+    ],
+)
+def test_note_is_that_of_the_library(
+    server: ServerProcess, highlighter: Highlighter, text: str, options: dict[str, Any], lines: bool
+) -> None:
+    body = {"query": "Woraus wird Brot gebacken?", "documents": [text], **options}
+    accept = "application/x-ndjson" if lines else "application/json"
+    answer = server.client.post("/highlights", json=body, headers={"accept": accept})
+    last = json.loads(answer.text.splitlines()[-1])
+    expected = highlighter.highlights(body["query"], [text], **options)
+    assert (last["answered"], last.get("note", "")) == (expected.answered, expected.note)
+
+
 @pytest.mark.parametrize("offsets", ["codepoint", "utf16", "byte"])
 @pytest.mark.parametrize("written", ["text", "html"])
 def test_offsets_unit_of_text_and_html(server: ServerProcess, offsets: str, written: str) -> None:

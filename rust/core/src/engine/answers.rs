@@ -10,7 +10,7 @@ use super::{Question, Work, column};
 use crate::error::Result;
 use crate::highlights::{Budget, MinScore};
 use crate::ranking::parsed_page::PreparedPage;
-use crate::ranking::probability::score;
+use crate::ranking::probability::{ANSWERED, score};
 use crate::ranking::query_match::QueryMatch;
 use crate::ranking::terms::{Term, is_inside_word, terms};
 use crate::runtime::call::Call;
@@ -117,18 +117,10 @@ impl Answers {
         if !self.scores.is_empty() || has_least || self.windows.iter().all(|windows| *windows == 0) {
             return None;
         }
-        let budgets = [
-            ("max_chars", options.max_chars),
-            ("max_tokens", options.max_tokens),
-            ("max_total_chars", options.max_total_chars),
-            ("max_total_tokens", options.max_total_tokens),
-        ];
-        let named: Vec<String> =
-            budgets.iter().filter_map(|(name, most)| Some(format!("{name}={}", (*most)?))).collect();
+        let named = named_budgets(options);
         if named.is_empty() {
             return None;
         }
-        let named = named.join(", ");
         Some(match self.shortest {
             Some(Budget { chars, tokens }) if options.max_tokens.or(options.max_total_tokens).is_some() => {
                 format!("no passage fits {named}: the shortest has {chars} characters and {tokens} tokens; allow more")
@@ -213,6 +205,34 @@ impl Answers {
         }
         self.matches.ends.push(column(self.matches.words.len()));
     }
+}
+
+/// Why nothing answers on pages of this number of windows, as Python's `Highlights.note`. `best` is the highest score,
+/// `None` without passages.
+#[must_use]
+pub fn note(options: &Options, windows: usize, best: Option<f32>) -> Option<String> {
+    let budgets = named_budgets(options);
+    Some(match (best, options.min_score) {
+        (Some(score), _) if score >= ANSWERED => return None,
+        (Some(_), _) => "no passage says it in these words".to_owned(),
+        _ if windows == 0 => "there is no text".to_owned(),
+        (None, Some(MinScore::Auto)) => "no passage reaches min_score=auto".to_owned(),
+        (None, Some(MinScore::Score(least))) if least > 0.0 => format!("no passage reaches min_score={least}"),
+        _ if budgets.is_empty() => "no passage".to_owned(),
+        _ => format!("no passage is within {budgets}"),
+    })
+}
+
+/// The budgets of a call, as they were passed.
+fn named_budgets(options: &Options) -> String {
+    let budgets = [
+        ("max_chars", options.max_chars),
+        ("max_tokens", options.max_tokens),
+        ("max_total_chars", options.max_total_chars),
+        ("max_total_tokens", options.max_total_tokens),
+    ];
+    let named: Vec<String> = budgets.iter().filter_map(|(name, most)| Some(format!("{name}={}", (*most)?))).collect();
+    named.join(", ")
 }
 
 /// The lengths of the shortest passages that a page could have.

@@ -51,7 +51,8 @@ impl UploadForm {
                 }
                 _ => {
                     let message = format!(
-                        "the part {name:?} is unknown, or there twice; a form has request, file (repeatable) and password"
+                        "the part {name:?} is unknown, or there twice; a form has request (JSON, such as {{\"query\": \"Who paid?\"}}), \
+                         file (repeatable) and password"
                     );
                     return refused(name, message);
                 }

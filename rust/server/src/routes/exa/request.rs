@@ -97,7 +97,7 @@ impl Warning {
         Self {
             code: "QUERY_UNANSWERED",
             path: format!("{place}highlights"),
-            message: "nothing on these pages answers the query; the highlights are the nearest passages",
+            message: "no passage says it in these words; the highlights are the nearest passages",
         }
     }
 }

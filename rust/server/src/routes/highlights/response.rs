@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use pullquote_core::engine::options::Options;
-use pullquote_core::engine::{Answers, Pairing, Rows, Work, number, pair};
+use pullquote_core::engine::{Answers, Pairing, Rows, Work, note, number, pair};
 use pullquote_core::ranking::probability::ANSWERED;
 use pullquote_core::runtime::call::Call;
 use pullquote_wire::result::{Footer, Highlight, HighlightsUsage, PageError, PageHighlights, Timings};
@@ -34,8 +34,8 @@ pub(super) struct Frame<'call> {
 #[derive(Default)]
 pub(super) struct Totals {
     pub(super) work: Work,
-    is_answered: bool,
-    has_highlights: bool,
+    /// The highest score; `None` without highlights.
+    best: Option<f32>,
     warning: Option<String>,
 }
 
@@ -48,17 +48,18 @@ impl Totals {
 
     pub(super) fn add(&mut self, answers: &Answers, options: &Options) {
         self.work += answers.work;
-        self.is_answered |= is_answered(&answers.scores);
-        self.has_highlights |= !answers.scores.is_empty();
+        self.best = answers.scores.iter().copied().chain(self.best).max_by(f32::total_cmp);
         self.warning = self.warning.take().or_else(|| answers.warning(options));
     }
 
     pub(super) fn footer<'page>(&self, request: &PreparedRequest, queued: Duration) -> Footer<'page> {
-        let Self { work, is_answered, has_highlights, warning } = self;
-        let of_options = warning.clone().filter(|_| !has_highlights);
+        let Self { work, best, warning } = self;
+        let of_options = warning.clone().filter(|_| best.is_none());
+        let note = note(&request.options, work.windows, *best);
         let warnings: Vec<String> = of_options.into_iter().chain(file_warnings(request)).collect();
         Footer {
-            answered: *is_answered,
+            answered: note.is_none(),
+            note,
             offsets: request.offsets,
             usage: HighlightsUsage {
                 windows: work.windows,
