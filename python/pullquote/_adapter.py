@@ -69,8 +69,11 @@ def model_of(source: Source | None) -> str:
 def check_options(options: Mapping[str, Any], adapter: str, own: Sequence[str] = ()) -> Options:
     """The options of an adapter's calls. Raises `InvalidTypeError`, a `TypeError`, for an unknown one.
 
-    `own` are the adapter's arguments for all documents together, which an unknown option is compared with first.
+    `own` are the adapter's arguments for all documents together, which an unknown option is compared with first. A framework
+    passes them as one mapping, `options`, if it makes an adapter of its serialized form.
     """
+    if isinstance(serialized := options.get("options"), Mapping):
+        options = {**serialized, **{name: value for name, value in options.items() if name != "options"}}
     known = Options.__annotations__.keys() - SET_BY_ADAPTER
     if unknown := options.keys() - known:
         name = min(unknown)

@@ -122,6 +122,14 @@ def test_embeddings_are_those_of_the_highlighter(source: pullquote.Highlighter |
     assert embeddings.embed_documents([]) == []
 
 
+def test_compressor_can_be_made_of_its_serialized_form() -> None:
+    made = PullquoteCompressor(top_n=2, min_score="auto")
+    again = PullquoteCompressor.model_validate_json(made.model_dump_json())
+    assert (again.top_n, again.options) == (2, {"min_score": "auto"})
+    with raises(InvalidTypeError, "top_j", "top_k"):
+        PullquoteCompressor(**{"options": {"top_j": 1}})
+
+
 def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:
     with raises(InvalidTypeError, "PullquoteCompressor", "top_j", "top_k"):
         PullquoteCompressor(highlighter, top_j=1)  # type: ignore[call-arg]

@@ -133,4 +133,6 @@ def test_arguments_are_checked(highlighter: pullquote.Highlighter) -> None:
         PullquotePostprocessor(highlighter, topn=1)  # type: ignore[call-arg]
     with raises(InvalidArgumentError, "query_bundle"):
         PullquotePostprocessor(highlighter).postprocess_nodes(nodes(MOON))
-    assert PullquotePostprocessor(highlighter, top_k=2).to_dict()["options"] == {"top_k": 2}
+    kept = PullquotePostprocessor(highlighter, top_k=2, top_n=3).to_dict()
+    assert kept["options"] == {"top_k": 2}
+    assert PullquotePostprocessor.from_dict(kept).to_dict() == kept
