@@ -90,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
             progress.update(len(names) + len(errors))
     if reader.skipped:
         complain(f"skipped {reader.skipped} {'file that is' if reader.skipped == 1 else 'files that are'} not text")
+    if not (first or code):
+        complain(f"{', '.join(given)}: there is no file of text to read")
+        return EXIT_NO_INPUT
     return code or (0 if is_answered or options.exit_zero else EXIT_NOTHING_ANSWERS)
 
 

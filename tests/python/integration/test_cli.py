@@ -96,6 +96,10 @@ def test_recursive_reads_folders(page: Path, tmp_path: Path) -> None:
     (deep / "broken.txt").unlink()
     shown = run("highlight", "-r", "How is bread made?", tmp_path / "notes").stdout.decode()
     assert "empty.txt" not in shown
+    # What has no text to read has not been looked through.
+    (tmp_path / "bare").mkdir()
+    done = run("highlight", "-r", "bread", tmp_path / "bare")
+    assert (done.returncode, "bare" in done.stderr.decode(), done.stdout) == (66, True, b"")
     # A file that is named is not skipped.
     assert run("highlight", "-r", "bread", deep / "image.png").returncode == 65
 
