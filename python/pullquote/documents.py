@@ -89,6 +89,16 @@ class Document:
     boxes: NDArray[np.float32] = field(repr=False)
     name: str | None = None
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Document):
+            return NotImplemented
+        names = ("page_starts", "page_sizes", "boxes")
+        same = (self.text, self.format, self.name) == (other.text, other.format, other.name)
+        return same and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.format, self.name))
+
     def __repr__(self) -> str:
         pages = f", pages={len(self.page_starts)}" if len(self.page_starts) else ""
         start = f"Document(name={self.name!r}, format={self.format!r}{pages}, {len(self.text):,} characters, "
@@ -278,6 +288,9 @@ def _check_types(source: object, password: object, limits: object) -> None:
     if not isinstance(source, (str, os.PathLike, bytes)) and not hasattr(source, "read"):
         message = f"source must be a path, the bytes of a file or an open file, not {type(source).__name__}"
         raise InvalidTypeError(message)
+    if source == "":
+        message = "source is an empty path; pass a path, the bytes of a file or an open file"
+        raise InvalidArgumentError(message)
     if isinstance(source, str) and source.startswith("file:"):
         message = f"source must be a path, not the address {source}; pass {unquote(urlsplit(source).path)!r}"
         raise InvalidArgumentError(message)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from pullquote._document_formats import PARSED
@@ -42,6 +43,9 @@ Pages: TypeAlias = Iterable[Page] | Iterable[tuple[Any, Page]] | Mapping[Any, Pa
 
 # A query of more characters is probably a page.
 LONG_QUERY = 1000
+# A page of more characters is no name.
+LONGEST_NAME = 1000
+FILE_ENDINGS = tuple(f".{ending}" for ending in (*PARSED, "txt", "md", "html", "htm"))
 MISSING = (
     "a missing value; leave such pages out, as with dropna() of pandas or drop_nulls() of polars, "
     'or make them empty, as with fillna("") or fill_null("")'
@@ -126,6 +130,7 @@ def check_request(
     request = Request(queries, pages, titles, native, ids, formats=formats, count_tokens=counter)
     if not are_names:
         _warn_of_long_queries(request)
+        _warn_of_names(pages)
     return request
 
 
@@ -220,6 +225,24 @@ def _warn_of_long_queries(request: Request) -> None:
         warn(message, UsageWarning)
 
 
+def _warn_of_names(pages: Sequence[object]) -> None:
+    """Warn of the first page that is no text, but the name of a file, or an address."""
+    for number, page in enumerate(pages):
+        if not isinstance(page, str) or len(page) > LONGEST_NAME or "\n" in page:
+            continue
+        is_word = len(page.split()) == 1
+        if is_word and page.startswith(("http://", "https://")):
+            message = (
+                f"texts[{number}] is the address {page}, and not the page that is there; fetch it, and pass its text"
+            )
+        elif page.lower().endswith(FILE_ENDINGS) and (is_word or Path(page).is_file()):
+            message = f"texts[{number}] is the name {page!r}, and not the text of the file; pass pathlib.Path({page!r})"
+        else:
+            continue
+        warn(message, UsageWarning)
+        return
+
+
 def complete(options: Mapping[str, Any], defaults: Mapping[str, Any], function: str) -> dict[str, Any]:
     """`options`, and `defaults` for the missing ones. Raises `InvalidTypeError` for an unknown one."""
     if unknown := options.keys() - defaults.keys():
@@ -250,6 +273,9 @@ def warn_of_truncation(truncated: int, texts: int, max_tokens: int) -> None:
 def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
     """The texts as a list. A generator yields them once, but offsets need the texts again."""
     kind, wanted = type(texts).__name__, "a list" if name == "ids" else "a list of strings"
+    if isinstance(texts, (bytes, bytearray)) and name == "query":
+        message = f'query must be a string or a list of strings, not {kind}; pass query.decode("utf-8")'
+        raise InvalidTypeError(message)
     if isinstance(texts, (str, bytes, bytearray)):
         decoded = "" if isinstance(texts, str) else '.decode("utf-8")'
         message = f"{name} must be {wanted}, not one {kind}; pass [{name}{decoded}]"

@@ -175,6 +175,10 @@ class Highlights(Sequence[list[Highlight]]):
             raise IndexError(message)
         return self._list(place % len(self))
 
+    def __contains__(self, item: object) -> bool:
+        """Whether an id is that of a page, or a list is one of the lists."""
+        return any(each == item for each in (self if isinstance(item, list) else self.ids or ()))
+
     def __iter__(self) -> Iterator[list[Highlight]]:
         return (self._list(i) for i in range(len(self)))
 

@@ -69,6 +69,16 @@ def test_highlight_knows_its_page_and_rectangles(highlighter: pullquote.Highligh
     assert report.page_sizes[1].tolist() == pytest.approx([210 * MILLIMETRE, 297 * MILLIMETRE], abs=0.1)
 
 
+def test_documents_of_the_same_content_are_equal() -> None:
+    content = pdf(three_pages)
+    assert documents.read(content) == documents.read(content)
+    assert len({documents.read(content), documents.read(content)}) == 1
+    assert documents.read(content) != documents.read(content, name="other")
+    assert documents.read(content) != documents.read(b"A text.")
+    with raises(InvalidArgumentError, "source", "empty"):
+        documents.read("")
+
+
 def test_each_character_has_a_box_and_pages_follow_each_other() -> None:
     report = documents.read(pdf(three_pages))
     assert report.format == "text"

@@ -127,7 +127,7 @@ def test_compressor_can_be_made_of_its_serialized_form() -> None:
     again = PullquoteCompressor.model_validate_json(made.model_dump_json())
     assert (again.top_n, again.options) == (2, {"min_score": "auto"})
     with raises(InvalidTypeError, "top_j", "top_k"):
-        PullquoteCompressor(**{"options": {"top_j": 1}})
+        PullquoteCompressor(options={"top_j": 1})  # type: ignore[call-arg]
 
 
 def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:

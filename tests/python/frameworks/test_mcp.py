@@ -163,7 +163,7 @@ def test_tools_take_only_what_is_switched_on(folder: Path) -> None:
         ({"urls": ["https://example.org"]}, "--fetch"),
         ({"urls": ["https://example.org"], "texts": [MOON]}, "--fetch"),
     ]:
-        assert names_all(error(agent(), "highlights", query=QUESTION, **arguments), [*arguments][0], advice)
+        assert names_all(error(agent(), "highlights", query=QUESTION, **arguments), next(iter(arguments)), advice)
     assert call(agent(), "highlights", query=QUESTION, texts=[MOON], files=[], urls=[])["passages"]
 
 

@@ -387,6 +387,16 @@ def test_id_stands_for_a_page(highlighter: Highlighter, result: Highlights) -> N
         result[1.5]
 
 
+def test_id_is_in_the_result(highlighter: Highlighter, result: Highlights) -> None:
+    assert all(each in result for each in result.ids or ())
+    assert "nowhere" not in result
+    assert 0 not in result
+    assert result[0] in result
+    assert [] not in result
+    assert 7 in highlighter.highlights("Where?", {7: "Here.", 3: "There."})
+    assert "a" not in highlighter.highlights("Where?", ["Here."])
+
+
 def test_numeric_ids_are_ids_and_not_positions(highlighter: Highlighter) -> None:
     import pandas
 

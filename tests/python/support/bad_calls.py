@@ -57,7 +57,7 @@ BAD_CALLS: list[tuple[dict[str, Any], type[Exception], list[object]]] = [
     ({"min_score": 50}, errors.InvalidArgumentError, ["min_score", "from 0 to 1", 50]),
     ({"min_score": -0.5}, errors.InvalidArgumentError, ["min_score", "from 0 to 1", "-0.5"]),
     ({"texts": b"page"}, errors.InvalidTypeError, ["texts", "bytes", '[texts.decode("utf-8")]']),
-    ({"query": b"page"}, errors.InvalidTypeError, ["query", "bytes", '[query.decode("utf-8")]']),
+    ({"query": b"page"}, errors.InvalidTypeError, ["query", "bytes", 'query.decode("utf-8")']),
     ({"texts": None}, errors.InvalidTypeError, ["texts", "NoneType"]),
     ({"texts": ["page", b"page"]}, errors.InvalidTypeError, ["texts[1]", "bytes", "decode"]),
     ({"texts": ["page", 3.5]}, errors.InvalidTypeError, ["texts[1]", "float"]),

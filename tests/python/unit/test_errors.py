@@ -224,6 +224,21 @@ def test_page_as_query_warns(highlighter: Highlighter) -> None:
     assert warned[0].filename == __file__
 
 
+@pytest.mark.parametrize("page", ["report.PDF", "notes/a.txt", "https://example.org/a"])
+def test_name_in_place_of_a_page_warns(highlighter: Highlighter, page: str) -> None:
+    with pytest.warns(errors.UsageWarning, match=rf"texts\[1\].*{page}") as warned:
+        highlighter.highlights("Where?", ["See report.pdf", page, page])
+    assert (len(warned), warned[0].filename) == (1, __file__)
+
+
+def test_name_with_spaces_warns_if_the_file_is_there(highlighter: Highlighter, tmp_path: Path) -> None:
+    path = tmp_path / "my notes.txt"
+    highlighter.highlights("Where?", [str(path)])
+    path.write_text("Here.")
+    with pytest.warns(errors.UsageWarning, match="my notes.txt"):
+        highlighter.highlights("Where?", [str(path)])
+
+
 @pytest.mark.slow
 def test_missing_cuda_device_is_device_error() -> None:
     with raises(errors.DeviceError, "cuda:63"):
