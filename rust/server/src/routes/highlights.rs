@@ -42,7 +42,7 @@ use crate::http::reply::Reply;
 use crate::http::vector_headers::OCTETS;
 use crate::routes::item_limits::{check_count, check_lengths};
 use crate::routes::request_pages::{RequestPage, read_pages};
-use crate::routes::route::{Api, JSON, Route};
+use crate::routes::route::{Api, JSON, Route, read_query};
 use crate::routes::schemas::Schemas;
 use crate::uploads::form::{self, UploadForm};
 
@@ -93,6 +93,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
 }
 
 async fn highlights(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let [] = read_query(&request, [])?;
     if form::is_form(request.headers()) {
         return uploaded(&app, request).await;
     }

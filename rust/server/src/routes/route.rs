@@ -8,10 +8,11 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 use crate::app::App;
 use crate::http::admission::admit_and_run;
-use crate::http::failure::{ErrorShape, Failure};
+use crate::http::failure::{ErrorShape, Failure, refused};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::route_table::Access;
@@ -193,4 +194,23 @@ impl Route {
     pub(super) fn fails(self, failures: &'static [u16]) -> Self {
         Self { failures, ..self }
     }
+}
+
+/// The values of the parameters after a path, each at most once. A route without any refuses them: an option there would have no effect.
+pub(super) fn read_query<const N: usize>(request: &Request, names: [&str; N]) -> Result<[Option<String>; N], Failure> {
+    let mut values = [const { None }; N];
+    for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
+        let Some(index) = names.iter().position(|known| *known == name) else {
+            let known = match names.join(", ") {
+                none if none.is_empty() => "options are fields of the body".to_owned(),
+                names => format!("the parameters are {names}"),
+            };
+            let message = format!("there is no parameter {name:?}; {known}");
+            return refused(name, message);
+        };
+        if values[index].replace(value.into_owned()).is_some() {
+            return refused(name, "pass it once");
+        }
+    }
+    Ok(values)
 }

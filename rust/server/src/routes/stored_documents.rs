@@ -14,7 +14,6 @@ use pullquote_wire::result::HASH_PATTERN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use url::form_urlencoded;
 
 use super::Name;
 use crate::app::App;
@@ -25,7 +24,7 @@ use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::highlights::failure::NATIVE;
 use crate::routes::item_limits::{check_count, check_lengths};
-use crate::routes::route::{Api, Handling, JSON, Route};
+use crate::routes::route::{Api, Handling, JSON, Route, read_query};
 use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use crate::routes::schemas::Schemas;
 use crate::store::{Page, Stored, not_stored};
@@ -177,6 +176,7 @@ pub(crate) struct StoredDocument<'document> {
 }
 
 async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> Result<Response, Failure> {
+    let [] = read_query(&request, [])?;
     run(Admitted::admit(&app, request).await?.storing(), move |app, input| {
         check_id(&id, "id")?;
         let DocumentRequest { title, text } = input.parse()?;
@@ -192,6 +192,7 @@ async fn put(State(app): State<Arc<App>>, Name(id): Name, request: Request) -> R
 }
 
 async fn post(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let [] = read_query(&request, [])?;
     run(Admitted::admit(&app, request).await?.storing(), put_all).await
 }
 
@@ -269,21 +270,6 @@ async fn delete_many(State(app): State<Arc<App>>, request: Request) -> Result<Re
         Reply::json(input, &DeletedDocuments { deleted }, Work::default())
     })
     .await
-}
-
-/// The values of the parameters after a path, each at most once.
-fn read_query<const N: usize>(request: &Request, names: [&str; N]) -> Result<[Option<String>; N], Failure> {
-    let mut values = [const { None }; N];
-    for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
-        let Some(index) = names.iter().position(|known| *known == name) else {
-            let message = format!("there is no parameter {name:?}; the parameters are {}", names.join(", "));
-            return refused(name, message);
-        };
-        if values[index].replace(value.into_owned()).is_some() {
-            return refused(name, "pass it once");
-        }
-    }
-    Ok(values)
 }
 
 fn read_limit(limit: &str) -> Result<usize, Failure> {
