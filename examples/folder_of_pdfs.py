@@ -25,10 +25,15 @@ def main(folder: Path, question: str) -> None:
             print(error, file=sys.stderr)
     if not read:
         sys.exit(f"{folder} has no PDF, DOCX or EPUB that can be read")
-    for one in pullquote.highlights(question, read, top_k=2).best(BEST):
+    found = pullquote.highlights(question, read, top_k=2)
+    if not found.answered:
+        print(f"{found.note}; the nearest:\n")
+    for one in found.best(BEST):
         link = Path(one.id).resolve().as_uri() + (f"#page={one.page_number}" if one.page_number else "")
         print(f"{one.score:.2f}  {link}\n{' '.join(one.text.split())}\n")
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"usage: {sys.argv[0]} FOLDER QUESTION")
     main(Path(sys.argv[1]), sys.argv[2])

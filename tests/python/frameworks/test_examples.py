@@ -61,7 +61,11 @@ def test_folder_of_pdfs_links_to_pages(tmp_path: Path) -> None:
     assert f"{(tmp_path / 'below' / 'apollo.pdf').as_uri()}#page=2\n" in done.stdout
     assert "His memo concluded that a manned Moon landing was far enough in the future" in done.stdout
     assert "broken.pdf" in done.stderr
+    assert "no passage says it in these words" not in done.stdout
+    done = run("folder_of_pdfs.py", str(tmp_path), "How are sourdough loaves baked?")
+    assert "no passage says it in these words" in done.stdout
     assert run("folder_of_pdfs.py", str(DEMO / "pages"), "Who?").returncode == 1
+    assert "FOLDER QUESTION" in run("folder_of_pdfs.py").stderr
 
 
 def test_fastapi_app_answers(monkeypatch: pytest.MonkeyPatch) -> None:
