@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncPages", "checked_stream", "stream", "stream_awaited"]
 
 # Pages of an event loop may also come from an asynchronous generator.
-AsyncPages: TypeAlias = Pages | AsyncIterable[Page] | AsyncIterable[tuple[Any, Page]]
+AsyncPages: TypeAlias = Pages | AsyncIterable[Page | tuple[Any, Page]]
 
 # Pages in progress, and their characters: enough to fill the batches of many devices.
 MAX_PAGES_AHEAD = 64

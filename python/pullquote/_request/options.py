@@ -39,7 +39,7 @@ class _Readable(Protocol):
 # A page: its text, a document, or a file that `documents.read` takes.
 Page: TypeAlias = str | PathLike[str] | HasPages | _Readable
 # Pages of a call: pages, pairs of an id and a page, or a mapping from ids to pages.
-Pages: TypeAlias = Iterable[Page] | Iterable[tuple[Any, Page]] | Mapping[Any, Page]
+Pages: TypeAlias = Iterable[Page | tuple[Any, Page]] | Mapping[Any, Page]
 
 # A query of more characters is probably a page.
 LONG_QUERY = 1000

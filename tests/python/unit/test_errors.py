@@ -329,7 +329,7 @@ def test_errors_of_users_have_at_most_three_of_our_frames(highlighter: Highlight
         lambda: Planner("/nowhere"),
         lambda: Hosted(embedded_model(), 384).start("Where?", "page"),
         lambda: highlighter.stream("Where?", "page"),
-        lambda: next(highlighter.stream("Where?", [3])),  # type: ignore[arg-type]
+        lambda: next(highlighter.stream("Where?", [3])),  # type: ignore[list-item]
         lambda: client.highlights("Where?", "page"),
         lambda: client.highlights("Where?", files=["nowhere.pdf"]),
         lambda: client.embed([]),
