@@ -15,9 +15,10 @@ from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
 from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
 from pullquote._native import ClientCall, Document, DocumentList, Located
-from pullquote._request.options import Options, Page, Pages, Request
+from pullquote._request.options import Options, Page, Pages, Request, check_rerank
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
+from pullquote._results.ranked import RerankResult
 from pullquote.client import (
     BaseClient,
     ClientSettings,
@@ -27,10 +28,8 @@ from pullquote.client import (
     Files,
     HighlightsCall,
     PutDocuments,
-    RerankResult,
     StoredDocument,
     check_documents,
-    check_rerank,
     read_files,
 )
 

@@ -28,6 +28,7 @@ from pullquote._request.options import (
     Pages,
     Unit,
     check_request,
+    check_rerank,
     check_texts,
     complete,
     read_pages,
@@ -36,6 +37,7 @@ from pullquote._request.options import (
 from pullquote._request.settings import ClientSettings
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
+from pullquote._results.ranked import RerankResult
 from pullquote._text_files import unreadable
 from pullquote._warnings import warn
 from pullquote.errors import InvalidArgumentError, InvalidTypeError, TruncationWarning, UsageWarning
@@ -71,15 +73,6 @@ class EmbedOptions(TypedDict, total=False):
     role: Literal["query", "passage"]
     timeout: float | None
     priority: int
-
-
-@dataclass(frozen=True, slots=True)
-class RerankResult:
-    """A text of `Client.rerank`: its `index` in the list, and its `score`, the cosine of its vector with the query's."""
-
-    index: int
-    score: float
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +201,6 @@ EMBED_DEFAULTS = {
     for option in inspect.signature(Highlighter.embed).parameters.values()
     if option.kind is option.KEYWORD_ONLY
 }
-
-
-def check_rerank(texts: Iterable[str], top_n: int | None) -> list[str]:
-    """The checked texts of a call of `rerank`."""
-    if top_n is not None and (not isinstance(top_n, int) or top_n < 1):
-        message = f"top_n must be at least 1, or None for all, not {top_n!r}"
-        raise InvalidArgumentError(message)
-    return check_texts(texts, "passage")
 
 
 def check_documents(

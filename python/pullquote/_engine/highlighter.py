@@ -28,11 +28,13 @@ from pullquote._request.options import (
     Pairing,
     Unit,
     check_request,
+    check_rerank,
     check_texts,
     warn_of_truncation,
 )
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.highlights import Highlights
+from pullquote._results.ranked import RerankResult, rank
 from pullquote.arrow import ArrowTable, HighlightTable, column_names, table_options
 
 __all__ = ["Highlighter", "highlights", "parse_pieces", "shared_highlighter"]
@@ -93,6 +95,9 @@ class Highlighter(EngineHandle):
       whose `__pullquote_encoder__()` returns a `pullquote.encoder` capsule.
     - `cuda_graphs`: ``"auto"`` queues the kernels of frequent shapes of batches as CUDA graphs. Not yet run on a GPU. It is for
       CUDA devices where rows are not padded; after an error a device continues without (`device_states`).
+    - `reranker`: name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2: it scores the best passages
+      again. It reads query and passage together, on the CPU and in the threads and the `dtype` of the model; `rerank_top` says
+      how many. The order of passages and their scores are its own then.
     - `revision`: branch, tag or commit of a named model. A branch stays at the commit that the cache has: `pullquote models get
       NAME` fetches the newest. `None` is main.
     - `truncate_dim`: values of a vector to keep; vectors are cut, and scaled to unit length. `None` is all.
@@ -158,6 +163,7 @@ class Highlighter(EngineHandle):
         pairing: Pairing = "auto",
         lexical_weight: Literal["auto"] | float = "auto",
         effort: Effort = "auto",
+        rerank_top: int = 32,
         timeout: float | None = None,
         priority: int = 0,
     ) -> Highlights:
@@ -225,6 +231,9 @@ class Highlighter(EngineHandle):
           all windows of a page of up to 1,024 that words do not tell apart, for example because it is in another language.
           ``"instant"`` is for text that comes faster than it can be encoded. The first such call makes the vectors of tokens,
           and keeps them in the model's folder. Its scores are estimates.
+        - `rerank_top`: maximum number of passages that the reranker reads for a query, the best of all its pages; 0 for none.
+          It is without effect where there is no `reranker`. Of each passage it reads 512 tokens, the query's included. Passages
+          beyond these follow after them.
         - `timeout`: seconds after which the call fails; no limit by default. Its work stops, and the call raises
           `DeadlineExceededError`. Over HTTP it is the header `Request-Timeout-Ms`.
         - `priority`: urgency of the call's work on the devices; lower goes first. As in vLLM. One batch in eight goes to the
@@ -318,6 +327,27 @@ class Highlighter(EngineHandle):
         if embeddings.truncated:
             warn_of_truncation(embeddings.truncated, len(texts), self.max_tokens)
         return embeddings.vectors
+
+    @checked
+    def rerank(
+        self,
+        query: str,
+        texts: Iterable[str],
+        *,
+        top_n: int | None = None,
+        raw_scores: bool = False,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> list[RerankResult]:
+        """Sort texts by the reranker's scores for a query, best first; return at most `top_n`.
+
+        A score is from 0 to 1, or with `raw_scores` the logit. A text that is too long for the reranker is read in overlapping
+        windows, and has the score of the best. `timeout`, `priority` and errors are as in `highlights`; without a `reranker` it
+        raises `InvalidArgumentError`.
+        """
+        texts = check_rerank(texts, top_n)
+        logits = self._native.score_passages(query, texts, timeout, priority)
+        return rank(logits, texts, top_n, raw_scores=raw_scores)
 
     @checked
     def parse_pieces(

@@ -23,6 +23,7 @@ class EngineArguments:
     cores: Iterable[int] | None = None
     encoder: CustomEncoder | Literal["torch"] | None = None
     cuda_graphs: Literal["auto", False] = False
+    reranker: str | Path | None = None
     revision: str | None = None
     truncate_dim: int | None = None
     prompt_name: str | None = None

@@ -62,6 +62,8 @@ class EngineConfig(EngineArguments):
         if not isinstance(self.encoder, str):
             del arguments["encoder"]
         arguments["devices"] = self._device_list()
+        if self.reranker is not None:
+            arguments["reranker"] = str(self.reranker)
         # `find_model` checks it, with better advice.
         del arguments["model"]
         return EngineSettings(arguments)
@@ -72,7 +74,10 @@ class EngineConfig(EngineArguments):
     def _load_model(self, *, normalizes: bool) -> LoadedModel:
         from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - it imports json, zipfile and hashes: 5 ms
 
-        settings = self.settings()
+        reranker = self._find_reranker()
+        if reranker is not None:
+            reranker = with_safetensors(reranker)
+        settings = replace(self, reranker=reranker).settings()
         found, name = self._find_model()
         directory = with_safetensors(found)
         with _pinned_to(cast("list[int] | None", self.cores)):
@@ -86,6 +91,7 @@ class EngineConfig(EngineArguments):
                     torch=is_torch,
                     truncate_dim=self.truncate_dim,
                     normalizes=normalizes,
+                    reranker=reranker,
                     cuda_graphs=self.cuda_graphs == "auto",
                     profile=self.profile,
                 )
@@ -99,6 +105,18 @@ class EngineConfig(EngineArguments):
     def _find_model(self, *, weights: bool = True) -> tuple[Path, str]:
         hub = HubOptions(self.revision, self.token, self.cache_dir, self.local_files_only)
         return find_model(self.model, hub, weights=weights)
+
+    def _find_reranker(self) -> Path | None:
+        if self.reranker is None:
+            return None
+        if not isinstance(self.reranker, (str, Path)) or self.reranker == "":
+            message = (
+                "reranker must be the path of a directory or a name such as cross-encoder/ms-marco-MiniLM-L6-v2, "
+                f"not {self.reranker!r}"
+            )
+            raise InvalidTypeError(message)
+        # The revision is the model's.
+        return find_model(self.reranker, HubOptions(None, self.token, self.cache_dir, self.local_files_only))[0]
 
     def _use_custom_encoder(self, encoder: CustomEncoder) -> LoadedModel:
         capsule = getattr(encoder, "__pullquote_encoder__", None)

@@ -298,3 +298,11 @@ def to_list(texts: Iterable[_Item], name: str) -> list[_Item]:
     except TypeError:
         message = f"{name} must be {wanted}, not {type(texts).__name__}"
         raise InvalidTypeError(message) from None
+
+
+def check_rerank(texts: Iterable[str], top_n: int | None) -> list[str]:
+    """The checked texts of a call of `rerank`."""
+    if top_n is not None and (not isinstance(top_n, int) or top_n < 1):
+        message = f"top_n must be at least 1, or None for all, not {top_n!r}"
+        raise InvalidArgumentError(message)
+    return check_texts(texts, "passage")

@@ -39,6 +39,7 @@ class CallOptions(TypedDict, total=False):
     pairing: Pairing
     lexical_weight: Literal["auto"] | float
     effort: Effort
+    rerank_top: int
     timeout: float | None
     priority: int
 

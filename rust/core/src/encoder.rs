@@ -52,9 +52,20 @@ pub struct Capabilities {
     pub cosines: bool,
     /// Values in the vector of a token, if devices compute [`Output::TokenVectors`].
     pub token_width: Option<usize>,
+    /// What pairs of texts may be, if devices compute [`Output::Scores`].
+    pub pairs: Option<PairSpec>,
     /// Whether [`Encoder::collect`] gives its memory away. The rows of a batch then keep their jobs' order, and
     /// are not sorted by length. So the memory can become a job's without a copy.
     pub owned_rows: bool,
+}
+
+/// The limits of a reranker's rows: it is another model than that of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairSpec {
+    /// The longest row in token ids, special tokens included.
+    pub max_tokens: usize,
+    /// Rows of the embedding table; every id is below it.
+    pub vocabulary: usize,
 }
 
 impl EncoderSpec {
@@ -83,6 +94,7 @@ impl EncoderSpec {
             Output::Vectors => self.dimension,
             Output::Cosines => queries,
             Output::TokenVectors => tokens * self.capabilities.token_width.unwrap_or(0),
+            Output::Scores => 1,
         }
     }
 
@@ -97,13 +109,17 @@ impl EncoderSpec {
             Output::Vectors => true,
             Output::Cosines => self.capabilities.cosines,
             Output::TokenVectors => self.capabilities.token_width.is_some(),
+            Output::Scores => self.capabilities.pairs.is_some(),
         };
         if !is_capable || batch.queries.is_empty() == (batch.output == Output::Cosines) {
             let (output, queries) = (batch.output, batch.queries.len());
             let message = format!("this encoder computes no {output:?} with {queries} values of queries");
             return Err(Error::new(ErrorKind::Internal, message));
         }
-        let longest = self.max_tokens;
+        let own = PairSpec { max_tokens: self.max_tokens, vocabulary: self.vocabulary };
+        let is_of_pairs = batch.output == Output::Scores;
+        let PairSpec { max_tokens: longest, vocabulary } =
+            self.capabilities.pairs.filter(|_| is_of_pairs).unwrap_or(own);
         if batch.lengths.is_empty() {
             return failed("the batch has no rows".to_owned());
         }
@@ -116,14 +132,18 @@ impl EncoderSpec {
         if total != batch.ids.len() as u64 {
             return failed(format!("the batch has {} ids, but its lengths add up to {total}", batch.ids.len()));
         }
+        let are_inside = || batch.seconds.iter().zip(&batch.lengths).all(|(second, length)| second <= length);
+        if batch.seconds.len() != if is_of_pairs { batch.lengths.len() } else { 0 } || !are_inside() {
+            return failed("the batch's second texts do not begin in its rows".to_owned());
+        }
         if !batch.queries.len().is_multiple_of(self.dimension) {
             let (values, dimension) = (batch.queries.len(), self.dimension);
             return failed(format!("the batch's queries have {values} values, which is not a multiple of {dimension}"));
         }
-        let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= self.vocabulary);
+        let outside = |id: &&i32| usize::try_from(**id).map_or(true, |id| id >= vocabulary);
         match batch.ids.iter().find(outside) {
             None => Ok(()),
-            Some(id) => failed(format!("id {id} is outside the model's vocabulary of {} ids", self.vocabulary)),
+            Some(id) => failed(format!("id {id} is outside the model's vocabulary of {vocabulary} ids")),
         }
     }
 }
@@ -227,12 +247,16 @@ pub enum Output {
     Cosines,
     /// A vector for each token, before pooling and the modules after it: `[tokens, token_width]`.
     TokenVectors,
+    /// For rows that are pairs of texts, the logit that a reranker gives each: `[rows]`.
+    Scores,
 }
 
 impl Output {
     /// The output with this number in a C table; `None` if a newer version has added it.
     pub fn from_code(code: u32) -> Option<Self> {
-        [Self::Vectors, Self::Cosines, Self::TokenVectors].into_iter().find(|output| *output as u32 == code)
+        [Self::Vectors, Self::Cosines, Self::TokenVectors, Self::Scores]
+            .into_iter()
+            .find(|output| *output as u32 == code)
     }
 }
 
@@ -246,12 +270,14 @@ pub struct Batch {
     pub lengths: Vec<u32>,
     /// For [`Output::Cosines`]: concatenated vectors of unit length, or zero.
     pub queries: Vec<f32>,
+    /// For [`Output::Scores`]: in each row, where tokens of the second type begin; its length if none do.
+    pub seconds: Vec<u32>,
 }
 
 impl Batch {
     /// A batch of which vectors are computed.
     pub const fn new(ids: Vec<i32>, lengths: Vec<u32>) -> Self {
-        Self { output: Output::Vectors, ids, lengths, queries: Vec::new() }
+        Self { output: Output::Vectors, ids, lengths, queries: Vec::new(), seconds: Vec::new() }
     }
 
     /// Replaces this batch with a copy, in the memory it has.
@@ -260,6 +286,7 @@ impl Batch {
         self.ids.clone_from(&other.ids);
         self.lengths.clone_from(&other.lengths);
         self.queries.clone_from(&other.queries);
+        self.seconds.clone_from(&other.seconds);
     }
 }
 

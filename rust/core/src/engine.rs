@@ -17,6 +17,7 @@ mod context;
 mod documents;
 mod passages;
 mod prepared;
+mod rerank;
 mod rows;
 mod run;
 mod short_texts;
@@ -51,7 +52,7 @@ use crate::scheduler::batches::RowSource;
 pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
-use crate::tokens::Tokens;
+use crate::tokens::{PairTokens, Tokens};
 pub use answers::{Answers, Matches, note};
 use cache::Cache;
 pub use cache::CacheState;
@@ -62,6 +63,7 @@ pub use options::Question;
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Request, Work};
+pub use rerank::{PairLimits, PairScores};
 pub use rows::{Rows, number, pair};
 use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
@@ -71,6 +73,7 @@ pub use streamed::StreamedHighlights;
 pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
+    reranker: Option<PairTokens>,
     /// Set by the model, or in the first call.
     cosine_scale: OnceLock<CosineScale>,
     /// Read or made in the first call with [`Effort::Instant`].
@@ -125,6 +128,7 @@ impl Engine {
             model: (!["host", "python"].contains(&spec.backend.as_str())).then(|| model.clone()),
             model_id: OnceLock::new(),
             spec,
+            reranker: None,
             cosine_scale: CosineScale::of_model(model).map(OnceLock::from).unwrap_or_default(),
             pool,
             tasks,

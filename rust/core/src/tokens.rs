@@ -9,6 +9,7 @@ mod byte_table;
 mod counts;
 mod decode;
 mod load;
+mod pairs;
 mod rows;
 mod word_ids;
 
@@ -27,6 +28,7 @@ use boundaries::Family;
 use byte_table::ByteTable;
 pub use counts::counts_before;
 pub use decode::Token;
+pub use pairs::{PairTokens, Passage};
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
@@ -83,6 +85,8 @@ pub struct TokenPage {
     /// The page's ids, then those of edges that were tokenized alone.
     ids: Vec<i32>,
     rows: Vec<RowParts>,
+    /// For rows that are pairs of texts: where tokens of the second type begin. Otherwise empty.
+    seconds: Vec<u32>,
     /// Rows longer than the model's limit, whose ids end there.
     pub truncated: Vec<usize>,
 }
@@ -116,6 +120,11 @@ impl TokenPage {
     /// The number of a window's ids, special ids included.
     pub fn row_len(&self, row: usize) -> usize {
         self.rows[row].parts.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    /// In a pair of texts, where tokens of the second type begin.
+    pub(crate) fn second(&self, row: usize) -> Option<u32> {
+        self.seconds.get(row).copied()
     }
 
     pub(crate) fn write_row(&self, row: usize, ids: &mut Vec<i32>) {

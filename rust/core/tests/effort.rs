@@ -20,6 +20,7 @@ fn engine(cache_bytes: usize) -> Engine {
 
 fn question(effort: Effort, limits: Options) -> Question {
     Question {
+        rerank_top: 0,
         unit: Unit::Sentence,
         windows: Windows::new(3, 1, false).unwrap(),
         expand: true,

@@ -265,16 +265,16 @@ fn modules_are_read_in_their_order() {
     assert_eq!(model.pooling, [Pooling::Cls, Pooling::WeightedMean]);
     let expected = Module::Dense {
         folder: root.join("2_Dense"),
+        name: "linear",
         inputs: 768,
         outputs: 128,
         bias: false,
         activation: Activation::Tanh,
     };
     assert_eq!(model.modules[0], expected);
-    assert_eq!(
-        model.modules[1..],
-        [Module::LayerNorm { folder: root.join("3_LayerNorm"), width: 128 }, Module::Normalize]
-    );
+    let norm =
+        Module::LayerNorm { folder: root.join("3_LayerNorm"), name: "norm", width: 128, bias: true, epsilon: 1e-5 };
+    assert_eq!(model.modules[1..], [norm, Module::Normalize]);
     assert!(model.normalize);
 }
 
@@ -321,6 +321,42 @@ fn settings_of_sentence_transformers_are_read_or_refused() {
         let error = read(file, &content).expect_err(file);
         assert_eq!(error.kind(), ErrorKind::UnsupportedModel, "{error}");
         assert!(words.iter().chain([&file]).all(|word| error.message().contains(word)), "{error}");
+    }
+}
+
+#[test]
+fn rerankers_are_classifiers_with_one_label() {
+    let class = |more: Value| {
+        let mut config = bert("bert", 384, 6, &json!({"architectures": ["BertForSequenceClassification"]}));
+        let own = json!({"id2label": {"0": "LABEL_0"}});
+        for (name, value) in own.as_object().into_iter().flatten().chain(more.as_object().into_iter().flatten()) {
+            config[name] = value.clone();
+        }
+        config
+    };
+    let read = |config: &Value, prompts: &Value| {
+        let (_folder, root) = folder("m", &[("config.json", config), ("config_sentence_transformers.json", prompts)]);
+        Model::read_reranker(root)
+    };
+    let prompts = json!({"model_type": "CrossEncoder", "prompts": {"web": "Search: "}, "default_prompt_name": "web"});
+    let model = read(&class(json!({})), &prompts).expect("it is sound");
+    let names = model.modules.iter().map(|module| match module {
+        Module::Dense { name, outputs, activation, .. } => (*name, *outputs, *activation),
+        other => panic!("{other:?}"),
+    });
+    let names: Vec<_> = names.collect();
+    assert_eq!(names, [("pooler.dense", 384, Activation::Tanh), ("classifier", 1, Activation::Identity)]);
+    assert_eq!((model.prompts.query.as_str(), model.normalize, model.pooling), ("Search: ", false, vec![Pooling::Cls]));
+    for (config, words) in [
+        (json!({"id2label": {"0": "no", "1": "yes"}}), ["2 labels", "no reranker"]),
+        (json!({"architectures": ["BertModel"]}), ["BertModel", "no reranker"]),
+        (json!({"architectures": ["DebertaV2ForSequenceClassification"]}), ["DebertaV2", "ModernBertFor"]),
+        (json!({"auto_map": {"AutoModelForSequenceClassification": "own.Code"}}), ["auto_map", "own.Code"]),
+        (json!({"sbert_ce_default_activation_function": "torch.nn.Tanh"}), ["activation", "Tanh"]),
+    ] {
+        let error = read(&class(config), &json!({})).expect_err(words[0]);
+        assert_eq!(error.kind(), ErrorKind::UnsupportedModel, "{error}");
+        assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
     }
 }
 

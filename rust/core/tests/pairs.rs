@@ -21,6 +21,7 @@ fn engine(poison: Poison) -> Engine {
 
 fn question() -> Question {
     Question {
+        rerank_top: 0,
         unit: Unit::Sentence,
         windows: Windows::new(2, 1, false).unwrap(),
         expand: true,

@@ -4,15 +4,17 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use pullquote_core::encoder::cpu_device::CpuDevice;
+use pullquote_core::encoder::cpu_device::{Compute, CpuDevice};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::Model;
-use pullquote_core::encoder::{Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
+use pullquote_core::encoder::{
+    Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Output, PairSpec, Ticket, Waker,
+};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::instructions::InstructionSet;
-use crate::network::Network;
+use crate::network::{Network, Workspace};
 
 /// Tokens a batch should have: fewer read the weights too often, more overflow the second cache.
 const BATCH_TOKENS: usize = 512;
@@ -21,8 +23,28 @@ const BATCH_TOKENS: usize = 512;
 #[derive(Debug)]
 pub struct CpuEncoder {
     spec: EncoderSpec,
-    devices: Vec<CpuDevice<Network>>,
+    devices: Vec<CpuDevice<Networks>>,
     submitted: u64,
+}
+
+/// A model, and perhaps a reranker, that share workers.
+#[derive(Debug)]
+struct Networks {
+    vectors: Network,
+    scores: Option<Network>,
+}
+
+impl Compute for Networks {
+    type Workspace = Workspace;
+
+    fn compute(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) -> Result<()> {
+        let network = match batch.output {
+            Output::Scores => self.scores.as_ref(),
+            _ => Some(&self.vectors),
+        };
+        let none = || Error::new(ErrorKind::Internal, "this encoder has no reranker");
+        network.ok_or_else(none)?.compute(batch, workspace, values)
+    }
 }
 
 impl CpuEncoder {
@@ -33,29 +55,38 @@ impl CpuEncoder {
     /// The kind says whether an argument, the model or a device is unusable.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         let dtype = Dtype::parse(dtype)?;
-        Self::load_with(&Model::read(directory)?, devices, dtype, threads, InstructionSet::selected()?)
+        Self::load_with(&Model::read(directory)?, None, devices, dtype, threads, InstructionSet::selected()?)
     }
 
-    /// Loads a model for an instruction set.
+    /// Loads a model and perhaps a reranker for an instruction set.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
     pub fn load_with(
         model: &Model,
+        reranker: Option<&Model>,
         devices: &[String],
         dtype: Option<Dtype>,
         threads: Option<usize>,
         set: InstructionSet,
     ) -> Result<Self> {
         let places = parse_devices(devices, threads, &|| 0)?;
-        let network = Arc::new(Network::load(model, dtype.unwrap_or_else(|| default_dtype(model, set)), set)?);
+        let load = |model: &Model| Network::load(model, dtype.unwrap_or_else(|| default_dtype(model, set)), set);
+        let networks = Arc::new(Networks { vectors: load(model)?, scores: reranker.map(load).transpose()? });
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
             let DeviceConfig::Cpu { name, workers } = place else {
                 return Err(Error::new(ErrorKind::Internal, "this encoder has no GPUs"));
             };
-            started.push(CpuDevice::start(&name, workers, Arc::clone(&network))?);
+            started.push(CpuDevice::start(&name, workers, Arc::clone(&networks))?);
             // Without workers, the thread that collects computes one batch at a time.
             specs.push(DeviceSpec { workers: workers.max(1), ..DeviceSpec::new(name, workers + 1, BATCH_TOKENS) });
         }
+        let (network, scores) = (&networks.vectors, networks.scores.as_ref());
+        let pairs = reranker.zip(scores);
+        let pairs =
+            pairs.map(|(model, scores)| PairSpec { max_tokens: model.max_tokens, vocabulary: scores.vocabulary() });
         let spec = EncoderSpec {
             dimension: network.dimension(),
             max_tokens: model.max_tokens,
@@ -66,13 +97,14 @@ impl CpuEncoder {
             capabilities: Capabilities {
                 notifies: started.iter().all(CpuDevice::has_workers),
                 token_width: network.token_width(),
+                pairs,
                 ..Capabilities::default()
             },
         };
         Ok(Self { spec, devices: started, submitted: 0 })
     }
 
-    fn device(&self, index: usize) -> Result<&CpuDevice<Network>> {
+    fn device(&self, index: usize) -> Result<&CpuDevice<Networks>> {
         let count = self.devices.len();
         let none = || Error::new(ErrorKind::Internal, format!("no device {index}; there are {count}"));
         self.devices.get(index).ok_or_else(none)

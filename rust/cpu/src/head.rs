@@ -12,9 +12,6 @@ use crate::pooling::Normalize;
 use crate::vector::Simd;
 use crate::weights::Weights;
 
-/// torch's default.
-const EPSILON: f32 = 1e-5;
-
 /// The modules, in their order.
 #[derive(Debug)]
 pub struct Head(Vec<Step>);
@@ -49,13 +46,19 @@ impl Head {
             };
             let mut loader = Loader::<S>::new(Weights::read(folder)?, Dtype::Float32);
             let whole = PaddedDim::Whole(width);
-            if let Module::Dense { outputs, bias, activation, .. } = module {
-                let layer = loader.linear("linear", PaddedDim::Whole(*outputs), whole, *bias, None)?;
-                steps.push(Step::Dense { layer, activation: *activation, outputs: *outputs });
-                width = *outputs;
-            } else {
-                let (weight, bias) = (loader.take("norm.weight", &[width])?, loader.take("norm.bias", &[width])?);
-                steps.push(Step::Norm(LayerNorm::new(weight, bias, EPSILON, whole.padded())));
+            match module {
+                Module::Dense { name, outputs, bias, activation, .. } => {
+                    let layer = loader.linear(name, PaddedDim::Whole(*outputs), whole, *bias, None)?;
+                    steps.push(Step::Dense { layer, activation: *activation, outputs: *outputs });
+                    width = *outputs;
+                }
+                Module::LayerNorm { name, bias, epsilon, .. } => {
+                    let weight = loader.take(&format!("{name}.weight"), &[width])?;
+                    let bias = loader.bias(name, width, *bias)?;
+                    #[expect(clippy::cast_possible_truncation, reason = "an epsilon is a small number")]
+                    steps.push(Step::Norm(LayerNorm::new(weight, bias, *epsilon as f32, whole.padded())));
+                }
+                Module::Normalize => {}
             }
         }
         Ok((Self(steps), width))

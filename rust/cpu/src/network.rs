@@ -85,7 +85,8 @@ impl Network {
         }
     }
 
-    /// Replaces `values` with the output of a checked batch: vectors of its rows, or of its tokens before pooling.
+    /// Replaces `values` with the output of a checked batch: vectors of its rows, or of its tokens before pooling. The
+    /// vectors of a reranker have one value, the logit.
     pub fn encode(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) {
         values.clear();
         self.set.dispatch(Encode { network: self, batch, workspace, values });

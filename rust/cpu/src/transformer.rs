@@ -35,9 +35,11 @@ pub struct TransformerLayers {
     heads: Heads,
     /// In the model's file, which is mapped.
     word_embeddings: Tensor,
-    /// Added to the word embeddings, `[max tokens, padded width]`, or one row for all, or nothing. The token type's
-    /// vector is in it.
+    /// Added to the word embeddings, `[max tokens, padded width]`, or one row for all, or nothing. The vector of token
+    /// type 0 is in it.
     position_embeddings: Vec<f32>,
+    /// From the vector of token type 0 to that of type 1; empty without a second type.
+    second_type: Vec<f32>,
     embedding_norm: Option<LayerNorm>,
     bias: Option<DistanceBias>,
     layers: Vec<Layer>,
@@ -223,10 +225,14 @@ impl TransformerLayers {
         let width = self.padded_width();
         row.clear();
         row.resize(width, 0.0);
-        let positions = batch.lengths.iter().flat_map(|length| 0..*length as usize);
+        // Batches of single texts have no second texts.
+        let seconds = batch.seconds.iter().map(|second| *second as usize).chain(std::iter::repeat(usize::MAX));
+        let of_row = |(length, second): (&u32, usize)| (0..*length as usize).map(move |at| (at, at >= second));
+        let positions = batch.lengths.iter().zip(seconds).flat_map(of_row);
         let (tokens, padding) = hidden.split_at_mut(batch.ids.len() * width);
         let scale = self.config.embedding_scale;
-        for ((id, position), output) in batch.ids.iter().zip(positions).zip(tokens.chunks_exact_mut(width)) {
+        for ((id, (position, is_second)), output) in batch.ids.iter().zip(positions).zip(tokens.chunks_exact_mut(width))
+        {
             self.word_embeddings.read_row(usize::try_from(*id).unwrap_or(0), row);
             #[expect(clippy::float_cmp, reason = "it is exactly 1 where nothing is scaled")]
             if scale != 1.0 {
@@ -237,6 +243,9 @@ impl TransformerLayers {
             let added = &self.position_embeddings;
             let first = if added.len() > width { position * width } else { 0 };
             row.iter_mut().zip(&added[first..]).for_each(|(value, added)| *value += added);
+            if is_second {
+                row.iter_mut().zip(&self.second_type).for_each(|(value, added)| *value += added);
+            }
             simd.vectorize(NormRows { input: row, output, norm: self.embedding_norm.as_ref(), width });
         }
         padding.fill(E::ZERO);
@@ -276,7 +285,7 @@ impl TransformerLayers {
         let word_embeddings = loader.weights.take(&format!("{}.weight", names.words), &[None, Some(hidden)])?;
         let mut load =
             LoadLayers { longest: model.max_tokens, names, config: &config, loader, rotaries: HashMap::new() };
-        let position_embeddings = load.position_embeddings()?;
+        let (position_embeddings, second_type) = load.position_embeddings()?;
         let embedding_norm =
             if config.embedding_norm { Some(load.norm(names.embedding_norm, hidden, 1.0)?) } else { None };
         let mut layers = Vec::with_capacity(config.layers);
@@ -297,7 +306,17 @@ impl TransformerLayers {
             keys: config.key_heads,
             width: config.head_width.next_multiple_of(WIDTH_MULTIPLE),
         };
-        Ok(Self { config, heads, word_embeddings, position_embeddings, embedding_norm, bias, layers, final_norm })
+        Ok(Self {
+            config,
+            heads,
+            word_embeddings,
+            position_embeddings,
+            second_type,
+            embedding_norm,
+            bias,
+            layers,
+            final_norm,
+        })
     }
 }
 
@@ -318,24 +337,28 @@ struct LoadLayers<'model, S> {
 }
 
 impl<S: Simd> LoadLayers<'_, S> {
-    /// What is added to the word embeddings.
-    fn position_embeddings(&mut self) -> Result<Vec<f32>> {
+    /// What is added to the word embeddings, and what is added where the token type is 1.
+    fn position_embeddings(&mut self) -> Result<(Vec<f32>, Vec<f32>)> {
         let Transformer { hidden, first_position, token_types, .. } = *self.config;
         let width = PaddedDim::Whole(hidden).padded();
-        let mut token_type = vec![0.0; hidden];
+        let (mut token_type, mut second_type) = (vec![0.0; hidden], Vec::new());
         let weights = &mut self.loader.weights;
         let table = match first_position {
             Some(_) => Some(weights.take(&format!("{}.weight", self.names.positions), &[None, Some(hidden)])?),
             None => None,
         };
         if token_types {
-            weights
-                .take(&format!("{}.weight", self.names.token_types), &[None, Some(hidden)])?
-                .read_row(0, &mut token_type);
+            let table = weights.take(&format!("{}.weight", self.names.token_types), &[None, Some(hidden)])?;
+            table.read_row(0, &mut token_type);
+            if table.dim(0) > 1 {
+                second_type.resize(hidden, 0.0);
+                table.read_row(1, &mut second_type);
+                second_type.iter_mut().zip(&token_type).for_each(|(second, first)| *second -= first);
+            }
         }
         let (Some(table), Some(first_position)) = (table, first_position) else {
             token_type.resize(width, 0.0);
-            return Ok(if token_types { token_type } else { Vec::new() });
+            return Ok((if token_types { token_type } else { Vec::new() }, second_type));
         };
         let rows = table.dim(0).saturating_sub(first_position);
         if rows < self.longest {
@@ -349,7 +372,7 @@ impl<S: Simd> LoadLayers<'_, S> {
             table.read_row(position, row);
             row.iter_mut().zip(&token_type).for_each(|(value, of_type)| *value += of_type);
         }
-        Ok(embeddings)
+        Ok((embeddings, second_type))
     }
 
     /// A norm, with what its weight and bias are multiplied by.

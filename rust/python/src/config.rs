@@ -60,7 +60,9 @@ impl EngineSettings {
         } else {
             FunctionEncoder::from_python(encoder, self.threads() > 0, &model)?
         };
-        self.engine_of(py, &model, encoder)
+        let engine = self.engine_of(py, &model, encoder)?;
+        let Some(reranker) = &settings.reranker else { return Ok(engine) };
+        leave_python(py, None, |_| engine.with_reranker(&Model::read_reranker(reranker)?))
     }
 
     pub(crate) fn engine_of(&self, py: Python<'_>, model: &Model, encoder: Box<dyn Encoder>) -> PyResult<Engine> {

@@ -21,10 +21,14 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 #[pymethods]
 impl CpuEncoder {
     /// Starts the worker threads, which inherit the calling thread's affinity. Without `normalizes`, the vectors are
-    /// those before the normalization at the model's end.
+    /// those before the normalization at the model's end. A reranker shares the threads and the number type.
     #[new]
-    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true))]
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true, reranker = None))]
+    #[expect(
+        clippy::needless_pass_by_value,
+        clippy::too_many_arguments,
+        reason = "pyo3 passes owned values, and each argument by itself"
+    )]
     fn new(
         py: Python<'_>,
         model: PathBuf,
@@ -33,13 +37,15 @@ impl CpuEncoder {
         threads: Option<usize>,
         truncate_dim: Option<usize>,
         normalizes: bool,
+        reranker: Option<PathBuf>,
     ) -> PyResult<Self> {
         let options = ModelOptions { truncate_dim, ..ModelOptions::default() };
         let loaded = leave_python(py, None, |_| {
             let mut model = Model::read_with(&model, &options)?;
             model.normalize &= normalizes;
             let (dtype, set) = (Dtype::parse(dtype)?, InstructionSet::selected()?);
-            encoder::CpuEncoder::load_with(&model, &devices, dtype, threads, set)
+            let reranker = reranker.map(Model::read_reranker).transpose()?;
+            encoder::CpuEncoder::load_with(&model, reranker.as_ref(), &devices, dtype, threads, set)
         })?;
         Ok(Self(Mutex::new(Some(loaded))))
     }

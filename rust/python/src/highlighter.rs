@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use numpy::PyArray2;
+use numpy::{PyArray1, PyArray2};
 use pullquote_core::engine::options::seconds;
-use pullquote_core::engine::{self, Engine, Question};
+use pullquote_core::engine::{self, Engine, PairLimits, Question};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::pieces::Windows;
@@ -106,6 +106,25 @@ impl Highlighter {
             self.engine.wait(&call, self.engine.embed(&texts, role(is_query), &call))
         })?;
         embeddings(py, embedded, texts.len(), self.engine.spec().dimension)
+    }
+
+    /// The reranker's logit of each text.
+    fn score_passages<'py>(
+        &self,
+        py: Python<'py>,
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        timeout: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
+        let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
+        let passages: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        let scored = leave_python(py, timeout, |call| {
+            let call = call.clone().with_priority(priority);
+            self.engine.wait(&call, self.engine.score_passages(query.as_ref(), &passages, PairLimits::NONE, &call))
+        })?;
+        Ok(PyArray1::from_vec(py, scored.logits))
     }
 
     fn parse_pieces(

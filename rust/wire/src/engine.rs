@@ -83,6 +83,16 @@ crate::settings! {
             "x-help" = "Queue the kernels of frequent shapes of batches as CUDA graphs; not yet run on a GPU."
         ))]
         cuda_graphs: bool = false,
+        /// Name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2: it scores the best passages again.
+        ///
+        /// It reads query and passage together, on the CPU and in the threads and the `dtype` of the model; `rerank_top` says how
+        /// many. The order of passages and their scores are its own then.
+        #[schemars(extend(
+            "x-python" = "str | Path | None", "x-docs" = "models.md#rerankers",
+            "x-help" = "Name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2, which scores the best \
+                        passages again (default: none)."
+        ))]
+        reranker: Option<String> = None,
         /// Branch, tag or commit of a named model.
         ///
         /// A branch stays at the commit that the cache has: `pullquote models get NAME` fetches the newest.

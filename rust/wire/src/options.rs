@@ -126,6 +126,12 @@ crate::settings! {
         /// that comes faster than it can be encoded. The first such call makes the vectors of tokens, and keeps them in the
         /// model's folder. Its scores are estimates.
         effort: Effort = Effort::Auto,
+        /// Maximum number of passages that the reranker reads for a query, the best of all its pages; 0 for none.
+        ///
+        /// It is without effect where there is no `reranker`. Of each passage it reads 512 tokens, the query's included. Passages
+        /// beyond these follow after them.
+        #[schemars(range(min = 0), extend("x-docs" = "models.md#rerankers"))]
+        rerank_top: i64 = 32,
 
         ["how the call runs" for ""]
 

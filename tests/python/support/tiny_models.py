@@ -11,8 +11,9 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.base.modules import Dense
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -24,7 +25,12 @@ SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "i
 RENAMED = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 96}
 
 
-def tokenizer(*, ends_only: bool = False) -> PreTrainedTokenizerFast:
+# How pairs are joined: as BERT does, with token types; and as RoBERTa does.
+BERT_PAIR = "<s> $A </s> $B:1 </s>:1"
+ROBERTA_PAIR = "<s> $A </s> </s> $B </s>"
+
+
+def tokenizer(*, ends_only: bool = False, pair: str | None = None) -> PreTrainedTokenizerFast:
     """Words of one to three letters of several scripts; texts between ``<s>`` and ``</s>``, or with ``ends_only`` before that."""
     letters = [chr(letter) for start in (0x61, 0x430, 0x3B1) for letter in range(start, start + 24)]
     han = [chr(letter) for letter in range(0x4E00, 0x4E00 + 100)]
@@ -36,9 +42,14 @@ def tokenizer(*, ends_only: bool = False) -> PreTrainedTokenizerFast:
     found.normalizer = normalizers.BertNormalizer()
     found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     single = "$A </s>" if ends_only else "<s> $A </s>"
-    found.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 2)])
+    special_tokens = [("<s>", 0), ("</s>", 2)]
+    pairs = {} if pair is None else {"pair": pair}
+    found.post_processor = processors.TemplateProcessing(single=single, special_tokens=special_tokens, **pairs)
     special = {"cls_token": names[0], "pad_token": names[1], "sep_token": names[2], "unk_token": names[3]}
-    return PreTrainedTokenizerFast(tokenizer_object=found, model_max_length=LONGEST, **special)
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if pair == BERT_PAIR else [])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=found, model_max_length=LONGEST, model_input_names=inputs, **special
+    )
 
 
 def randomize(model: torch.nn.Module, seed: int = 0) -> None:
@@ -113,6 +124,66 @@ FAMILIES: dict[str, Callable[[], Any]] = {
         "Gemma3Text", **DECODER, sliding_window=32, sliding_window_pattern=2, query_pre_attn_scalar=24, pad_token_id=1
     ),
 }
+
+
+def _reranker(name: str, pair: str, **settings: Any) -> tuple[Callable[[], Any], str]:
+    def make() -> Any:
+        config = getattr(transformers, f"{name}Config")(vocab_size=VOCABULARY, num_labels=1, **settings)
+        return getattr(transformers, f"{name}ForSequenceClassification")(config)
+
+    return make, pair
+
+
+MODERN = SIZES | POSITIONS | MARKS
+# Makes a classifier with one label, and joins its pairs.
+RERANKERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "bert": _reranker("Bert", BERT_PAIR, **SIZES, **POSITIONS),
+    "xlm-roberta": _reranker("XLMRoberta", ROBERTA_PAIR, **SIZES, **OFFSET_POSITIONS),
+    "camembert": _reranker("Camembert", ROBERTA_PAIR, **SIZES, **OFFSET_POSITIONS),
+    "mpnet": _reranker("MPNet", ROBERTA_PAIR, **SIZES, **OFFSET_POSITIONS),
+    "distilbert": _reranker("DistilBert", "<s> $A </s> $B </s>", **RENAMED, **POSITIONS),
+    "gte": _reranker("Gte", "<s> $A </s> $B </s>", **SIZES, **POSITIONS),
+    "modernbert": _reranker("ModernBert", "<s> $A </s> $B </s>", **MODERN, local_attention=32),
+    "modernbert-mean": _reranker(
+        "ModernBert",
+        "<s> $A </s> $B </s>",
+        **MODERN,
+        classifier_pooling="mean",
+        classifier_activation="relu",
+        classifier_bias=True,
+        norm_bias=True,
+    ),
+}
+
+
+def save_reranker(name: str, path: Path) -> CrossEncoder:
+    """Save a classifier of transformers with random weights, and load it with sentence-transformers."""
+    make, pair = RERANKERS[name]
+    model = make()
+    randomize(model)
+    model.save_pretrained(path)
+    tokenizer(pair=pair).save_pretrained(path)
+    return CrossEncoder(str(path), device="cpu")
+
+
+def save_modular_reranker(path: Path) -> CrossEncoder:
+    """A reranker in modules of sentence-transformers, as ettin-reranker."""
+    body = path.with_name(f"{path.name}-body")
+    model = FAMILIES["modernbert"]()
+    randomize(model)
+    model.save_pretrained(body)
+    tokenizer(pair="<s> $A </s> $B </s>").save_pretrained(body)
+    modules = [
+        Transformer(str(body), max_seq_length=LONGEST),
+        Pooling(64, "cls"),
+        Dense(64, 64, bias=False, activation_function=torch.nn.GELU()),
+        LayerNorm(64),
+        Dense(64, 1, activation_function=torch.nn.Identity(), module_output_name="scores"),
+    ]
+    for seed, module in enumerate(modules[2:]):
+        randomize(module, seed)
+    CrossEncoder(modules=modules, device="cpu").save(str(path))
+    return CrossEncoder(str(path), device="cpu")
 
 
 class JinaBert(torch.nn.Module):
@@ -235,3 +306,58 @@ def write_with_own_code(source: Path, path: Path) -> None:
         tensors = load_file(path / "model.safetensors")
         save_file({f"new.{name}": tensor for name, tensor in tensors.items()}, path / "model.safetensors")
     (path / "config.json").write_text(json.dumps(own), "utf-8")
+
+
+def save_coverage_reranker(path: Path, source: Path) -> None:
+    """A BERT whose logit is the higher, the more tokens of the query the passage has; with the tokenizer of `source`.
+
+    In the first layer each token sees the same token of the other text, or else a special one, and marks what it saw. In
+    the second one, the first token takes the mean of the marks of the query.
+    """
+    words, special, other, mark = 48, 60, 61, 62
+    config = transformers.BertConfig(
+        vocab_size=30522,
+        num_labels=1,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=1,
+        intermediate_size=16,
+        max_position_embeddings=512,
+        hidden_act="relu",
+    )
+    model: Any = transformers.BertForSequenceClassification(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.fill_(1.0 if name.endswith("LayerNorm.weight") else 0.0)
+        embeddings, layers = model.bert.embeddings, model.bert.encoder.layer
+        generator = torch.Generator().manual_seed(5)
+        signs = torch.randint(0, 2, (30522, words), generator=generator) * 2.0 - 1
+        table = embeddings.word_embeddings.weight
+        table[:, :words] = signs
+        # [CLS] and [SEP], which begin and end texts.
+        for token in (101, 102):
+            table[token] = 0
+            table[token, special] = 4
+        embeddings.token_type_embeddings.weight[:, other] = torch.tensor([-1.0, 1.0])
+        first, second = layers[0].attention, layers[1].attention
+        same = torch.zeros(64, 64)
+        same[:words, :words] = torch.eye(words) * 2.0
+        first.self.query.weight.copy_(same)
+        first.self.key.weight.copy_(same)
+        first.self.query.weight[other, other] = -12
+        first.self.key.weight[other, other] = 8
+        first.self.query.bias[special] = 1.7
+        first.self.key.weight[special, special] = 8
+        first.self.value.bias[mark] = 1
+        first.self.value.weight[mark, special] = -0.128
+        first.output.dense.weight[mark, mark] = 6
+        second.self.query.bias[other] = -6
+        second.self.key.weight[other, other] = 10
+        second.self.key.weight[other, special] = 5
+        second.self.value.weight[mark, mark] = 1
+        second.output.dense.weight[mark, mark] = 2
+        model.bert.pooler.dense.weight[0, mark] = 0.25
+        model.classifier.weight[0, 0] = 20
+        model.classifier.bias[0] = -13
+    model.save_pretrained(path)
+    transformers.AutoTokenizer.from_pretrained(source).save_pretrained(path)

@@ -20,6 +20,7 @@ mod id;
 mod modules;
 pub mod names;
 mod prompts;
+mod reranker;
 pub mod transformer;
 pub mod weight_files;
 
@@ -125,6 +126,8 @@ pub struct Model {
     pub normalize: bool,
     /// From `config_sentence_transformers.json`, or a table of known models.
     pub prompts: Prompts,
+    /// Whether the tokenizer's token types are the transformer's: `tokenizer_config.json` says so.
+    pub has_token_types: bool,
 }
 
 impl Model {
@@ -173,7 +176,7 @@ impl Model {
         if modules.is_guessed {
             refuse_other_tasks(&path, &config)?;
         }
-        let transformer = read_transformer_settings(&directory)?;
+        let transformer = read_transformer_settings(&directory, modules.is_reranker)?;
         // sentence-transformers reads model2vec's files in its own way, if they name its modules.
         let body = match (modules.is_static, model_type.as_str()) {
             (true, _) => Body::Static { drops_unknown: false },
@@ -203,6 +206,7 @@ impl Model {
             truncate_dim: options.truncate_dim,
             prompts: prompts::read(root, modules.include_prompt, &options.prompts)?,
             root: root.to_owned(),
+            has_token_types: has_token_types(&directory)?,
             directory,
             config,
             model_type,
@@ -224,19 +228,32 @@ impl Model {
 
 /// The settings of the module `Transformer`. Old versions of sentence-transformers named the file after the
 /// architecture.
-fn read_transformer_settings(directory: &Path) -> Result<Value> {
+fn read_transformer_settings(directory: &Path, is_reranker: bool) -> Result<Value> {
     for family in ["bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"] {
         let path = directory.join(format!("sentence_{family}_config.json"));
         let Some(settings) = optional(&path)? else { continue };
-        for (key, known) in [("transformer_task", "feature-extraction"), ("module_output_name", "token_embeddings")] {
+        for (key, known, of_reranker) in [
+            ("transformer_task", "feature-extraction", "sequence-classification"),
+            ("module_output_name", "token_embeddings", "scores"),
+        ] {
             let found = text(&settings, key).unwrap_or(known);
-            if found != known {
+            if found != known && !(is_reranker && found == of_reranker) {
                 return Err(unsupported(&path, &format!("{key} {found:?}; known is {known}")));
             }
         }
         return Ok(settings);
     }
     Ok(Value::Null)
+}
+
+/// transformers gives a model the token types unless the tokenizer lists its inputs without them, which version 5 does
+/// by default for tokenizers without a class of their own.
+fn has_token_types(directory: &Path) -> Result<bool> {
+    let tokenizer = optional(&directory.join("tokenizer_config.json"))?.unwrap_or(Value::Null);
+    Ok(match tokenizer.get("model_input_names").and_then(Value::as_array) {
+        Some(names) => names.iter().any(|name| name == "token_type_ids"),
+        None => text(&tokenizer, "tokenizer_class") != Some("TokenizersBackend"),
+    })
 }
 
 /// Without `modules.json`, refuses a model whose class says that its vectors are not embeddings: their mean would be
@@ -249,7 +266,7 @@ fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
             path,
             &format!(
                 "architectures {name:?}, without modules.json: a classifier, a reranker or a late-interaction model; an embedding \
-                 model is needed, or a modules.json that says how tokens are pooled"
+                 model is needed, or a modules.json that says how tokens are pooled. A reranker is the argument reranker="
             ),
         )),
         None => Ok(()),

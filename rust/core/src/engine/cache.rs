@@ -20,6 +20,9 @@ const ENTRY_FRACTION: usize = 4;
 /// Keeps the hashes of rows apart from those of pages.
 const ROW_CONTEXT: &str = "pullquote 2026-11-23 vector of a row of token ids";
 
+/// And those of a reranker's rows, whose ids are of another tokenizer.
+const PAIR_CONTEXT: &str = "pullquote 2026-11-26 score of a pair of texts";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey([u8; 32]);
 
@@ -39,7 +42,7 @@ struct Entries {
 #[derive(Debug)]
 enum Entry {
     Page(Arc<CachedPage>),
-    /// Of a query or a title.
+    /// Of a query or a title; or a pair's score.
     Vector(Arc<[f32]>),
 }
 
@@ -63,7 +66,7 @@ pub(super) struct RowVectors {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
     pub pages: usize,
-    /// Cached vectors of queries and titles.
+    /// Cached vectors of queries and titles, and scores of pairs.
     pub queries: usize,
     /// The approximate size of both in memory.
     pub bytes: usize,
@@ -73,7 +76,15 @@ pub struct CacheState {
 
 impl CacheKey {
     pub(super) fn of_row(ids: &[i32]) -> Self {
-        let mut hasher = blake3::Hasher::new_derive_key(ROW_CONTEXT);
+        Self::of_ids(ROW_CONTEXT, ids)
+    }
+
+    pub(super) fn of_pair(ids: &[i32]) -> Self {
+        Self::of_ids(PAIR_CONTEXT, ids)
+    }
+
+    fn of_ids(context: &str, ids: &[i32]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
         for id in ids {
             hasher.update(&id.to_le_bytes());
         }

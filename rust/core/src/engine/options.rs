@@ -27,6 +27,8 @@ pub struct Question {
     /// Whether to fill [`Answers::matches`](super::Answers::matches).
     pub explain: bool,
     pub bounds: Bounds,
+    /// The most passages of an answer that a reranker scores.
+    pub rerank_top: usize,
 }
 
 impl Question {
@@ -38,7 +40,14 @@ impl Question {
         let Ok(context) = usize::try_from(options.context) else {
             return Err(Error::of_field("context", format!("context must be 0 or more, not {}", options.context)));
         };
+        let Ok(rerank_top) = usize::try_from(options.rerank_top) else {
+            return Err(Error::of_field(
+                "rerank_top",
+                format!("rerank_top must be 0 or more, not {}", options.rerank_top),
+            ));
+        };
         Ok(Self {
+            rerank_top,
             unit: options.unit,
             windows: Windows::new(options.highlight_length, options.step_size, options.allow_gaps)?,
             expand: options.expand,

@@ -1,13 +1,19 @@
 //! Passages of a call's pages, from their ranked seeds: chosen once the ranking is final, and counted before that.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
 
 use super::context::CallContext;
+use super::rerank::{self, QueryPassages};
 use super::{Pairing, Question};
 use crate::error::Result;
 use crate::highlights::{self, Passage, RankedPage, Seeds};
 use crate::ranking::parsed_page::PreparedPage;
-use crate::ranking::ranked_seeds::{PageRanking, QueryRanking, RankedSeeds};
+use crate::ranking::ranked_seeds::{PageRanking, QueryRanking, RankedSeeds, Rescored};
+use crate::runtime::tasks::yield_now;
 
 /// A passage of an answer.
 pub(super) struct ChosenPassage<'query> {
@@ -24,28 +30,119 @@ struct SharedSeeds<'query> {
     rankings: Vec<(usize, &'query PageRanking<'query>)>,
     /// The best of each seed over the queries.
     seeds: Cow<'query, RankedSeeds>,
+    /// With the scores of a reranker.
+    rescored: Option<RankedSeeds>,
     /// The best title's relevance over the queries.
     title: f32,
 }
 
-/// Chooses the passages of each answer: on all pages of a query together, for one query after another, or for all
-/// queries together with [`Pairing::Fused`]. Pages that are not on the shortlist have none.
+/// The pages on which passages are chosen together.
+pub(super) struct SharedPages<'query>(Vec<SharedSeeds<'query>>);
+
+impl<'query> SharedPages<'query> {
+    /// All pages of a query, for one query after another, or for all queries together with [`Pairing::Fused`].
+    pub(super) fn of(context: &CallContext<'_, '_>, rankings: &'query [QueryRanking<'query>]) -> Vec<Self> {
+        let together: Vec<Vec<(usize, &QueryRanking)>> = if context.request.pairing == Pairing::Fused {
+            vec![rankings.iter().enumerate().collect()]
+        } else {
+            rankings.iter().enumerate().map(|query| vec![query]).collect()
+        };
+        let shared = |queries: Vec<(usize, &'query QueryRanking<'query>)>| {
+            let on_page = |page| queries.iter().map(|(query, ranking)| (*query, &ranking.pages[page])).collect();
+            Self((0..queries[0].1.pages.len()).map(|page| SharedSeeds::new(on_page(page))).collect())
+        };
+        together.into_iter().map(shared).collect()
+    }
+}
+
+/// Scores the best passages of each answer again with the reranker. From then on they are in its order, and the others
+/// follow.
+pub(super) async fn rescore(
+    context: &mut CallContext<'_, '_>,
+    shared: &mut [SharedPages<'_>],
+    pages: &[PreparedPage<'_>],
+) -> Result<()> {
+    let mut candidates: Vec<(usize, Vec<(usize, Passage)>)> = Vec::new();
+    let mut asked: Vec<QueryPassages> = Vec::new();
+    for (number, SharedPages(searched)) in shared.iter().enumerate() {
+        let best = context.ranking(|context| candidates_on(searched, pages, context))?;
+        let mut of_query: BTreeMap<usize, Vec<(usize, Passage)>> = BTreeMap::new();
+        for (place, passage) in best {
+            of_query.entry(searched[place].query_of(passage.seed)).or_default().push((place, passage));
+        }
+        for (query, best) in of_query {
+            let text = |(place, passage): &(usize, Passage)| pair_text(&pages[searched[*place].page()], &passage.units);
+            asked.push(QueryPassages {
+                query: context.request.queries[query],
+                passages: best.iter().map(text).collect(),
+            });
+            candidates.push((number, best));
+        }
+    }
+    yield_now().await;
+    let logits = rerank::score(context, &asked).await?;
+    context.ranking(|_| {
+        let scored = candidates.into_iter().zip(logits).flat_map(|((number, best), logits)| {
+            best.into_iter().zip(logits).map(move |((place, passage), logit)| (number, place, passage.seed, logit))
+        });
+        let mut of_answer: BTreeMap<usize, BTreeMap<usize, FxHashMap<usize, f32>>> = BTreeMap::new();
+        for (number, place, seed, logit) in scored {
+            of_answer.entry(number).or_default().entry(place).or_default().insert(seed, logit);
+        }
+        for (number, of_page) in of_answer {
+            shared[number].rescore(&of_page);
+        }
+        Ok(())
+    })
+}
+
+/// The best passages of all pages, as pairs of a place in `searched` and a passage.
+fn candidates_on(
+    searched: &[SharedSeeds],
+    pages: &[PreparedPage],
+    context: &CallContext<'_, '_>,
+) -> Result<Vec<(usize, Passage)>> {
+    let question = context.question;
+    let ranked: Vec<RankedPage> = searched.iter().map(|seeds| seeds.ranked(pages, question)).collect();
+    let bounds = question.bounds.candidates(question.rerank_top);
+    let chosen = highlights::choose_passages(&ranked, &bounds, &context.call.own_checker())?;
+    let of_page = |(place, passages): (usize, Vec<Passage>)| passages.into_iter().map(move |passage| (place, passage));
+    Ok(chosen.into_iter().enumerate().flat_map(of_page).collect())
+}
+
+/// What a reranker reads of a passage: the headings above it, and its text.
+fn pair_text(prepared: &PreparedPage, run: &Range<usize>) -> String {
+    let (text, units) = (prepared.text.text(), &prepared.parsed.units);
+    let lines = units.breadcrumbs(run).into_iter().chain([units.span(run)]);
+    lines.map(|span| span.of(text)).collect::<Vec<_>>().join("\n")
+}
+
+impl SharedPages<'_> {
+    /// Replaces the seeds' order and logits by a reranker's. `scores` are by the page's place and the seed.
+    fn rescore(&mut self, scores: &BTreeMap<usize, FxHashMap<usize, f32>>) {
+        let least = scores.values().flat_map(FxHashMap::values).copied().fold(f32::INFINITY, f32::min);
+        let none = FxHashMap::default();
+        let of_page = |place: usize| scores.get(&place).unwrap_or(&none);
+        let others = self.0.iter().enumerate().flat_map(|(place, seeds)| {
+            let logits = seeds.seeds.logits.iter().enumerate();
+            logits.filter(move |(seed, _)| !of_page(place).contains_key(seed)).map(|(_, logit)| *logit)
+        });
+        let all = Rescored { least, best_other: others.fold(f32::NEG_INFINITY, f32::max) };
+        for (place, seeds) in self.0.iter_mut().enumerate() {
+            seeds.rescored = Some(seeds.seeds.rescored(of_page(place), all));
+        }
+    }
+}
+
+/// Chooses the passages of each answer. Pages that are not on the shortlist have none.
 pub(super) fn passages_of_answers<'query>(
     context: &CallContext<'_, '_>,
-    rankings: &'query [QueryRanking<'query>],
+    shared: &[SharedPages<'query>],
     pages: &[PreparedPage],
 ) -> Result<Vec<Vec<ChosenPassage<'query>>>> {
-    let together: Vec<Vec<(usize, &QueryRanking)>> = if context.request.pairing == Pairing::Fused {
-        vec![rankings.iter().enumerate().collect()]
-    } else {
-        rankings.iter().enumerate().map(|query| vec![query]).collect()
-    };
     let mut answers = Vec::new();
-    for queries in together {
-        let (query, ranking) = queries[0];
-        let on_page = |page| queries.iter().map(|(query, ranking)| (*query, &ranking.pages[page])).collect();
-        let searched: Vec<SharedSeeds> = (0..ranking.pages.len()).map(|page| SharedSeeds::new(on_page(page))).collect();
-        let passages = passages_on(&searched, pages, context)?;
+    for (query, SharedPages(searched)) in shared.iter().enumerate() {
+        let passages = passages_on(searched, pages, context)?;
         let mut chosen = searched.iter().zip(passages).peekable();
         for page in context.request.pages_of(query) {
             let chosen = chosen.next_if(|(seeds, _)| seeds.page() == page);
@@ -64,8 +161,7 @@ fn passages_on(
     context: &CallContext<'_, '_>,
 ) -> Result<Vec<Vec<Passage>>> {
     let (engine, question, call) = (context.engine, context.question, context.call);
-    let ranked = searched.iter().map(|seeds| ranked_page(&pages[seeds.page()], &seeds.seeds, seeds.title, question));
-    let ranked: Vec<RankedPage> = ranked.collect();
+    let ranked: Vec<RankedPage> = searched.iter().map(|seeds| seeds.ranked(pages, question)).collect();
     let check = call.own_checker();
     let mut chosen = if question.bounds.counts_tokens() {
         highlights::choose_counted_passages(&ranked, &question.bounds, &check, |text| engine.budgeted(text, call))?
@@ -123,17 +219,35 @@ impl<'query> SharedSeeds<'query> {
         let seeds = rankings[1..].iter().fold(Cow::Borrowed(&first.seeds), best);
         let titles = rankings.iter().map(|(_, ranking)| ranking.title_relevance());
         let title = titles.fold(f32::NEG_INFINITY, f32::max);
-        Self { rankings, seeds, title }
+        Self { rankings, seeds, rescored: None, title }
     }
 
     fn page(&self) -> usize {
         self.rankings[0].1.page()
     }
 
+    /// The page with its seeds. A reranker's scores say all that a title could add.
+    fn ranked<'ranked>(&'ranked self, pages: &'ranked [PreparedPage], question: &Question) -> RankedPage<'ranked> {
+        let prepared = &pages[self.page()];
+        match &self.rescored {
+            Some(rescored) => ranked_page(prepared, rescored, 0.0, question),
+            None => ranked_page(prepared, &self.seeds, self.title, question),
+        }
+    }
+
+    /// The query that a seed answers best, and its ranking of the page.
+    fn best_ranking(&self, seed: usize) -> (usize, &'query PageRanking<'query>) {
+        let best = self.seeds.order.get(seed);
+        let is_best = |(_, ranking): &&(usize, &PageRanking)| ranking.seeds.order.get(seed) == best;
+        *self.rankings.iter().find(is_best).unwrap_or(&self.rankings[0])
+    }
+
+    fn query_of(&self, seed: usize) -> usize {
+        self.best_ranking(seed).0
+    }
+
     fn chosen(&self, passage: Passage) -> ChosenPassage<'query> {
-        let best = self.seeds.order.get(passage.seed);
-        let is_best = |(_, ranking): &&(usize, &PageRanking)| ranking.seeds.order.get(passage.seed) == best;
-        let (query, ranking) = *self.rankings.iter().find(is_best).unwrap_or(&self.rankings[0]);
+        let (query, ranking) = self.best_ranking(passage.seed);
         ChosenPassage { passage, query, ranking }
     }
 }

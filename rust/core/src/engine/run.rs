@@ -7,7 +7,7 @@
 use super::comparison::{Comparison, score};
 use super::context::CallContext;
 use super::documents::read_documents;
-use super::passages::{passages_of_answers, provisional_passages};
+use super::passages::{SharedPages, passages_of_answers, provisional_passages, rescore};
 use super::prepared::prepare;
 use super::short_texts::{cosine_scale, encode_queries};
 use super::{Answers, Effort, column};
@@ -75,7 +75,11 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
         }
     }
 
-    let passages = context.ranking(|context| passages_of_answers(context, &rankings, &pages))?;
+    let mut shared = context.ranking(|context| Ok(SharedPages::of(context, &rankings)))?;
+    if engine.reranker().is_some() && question.rerank_top > 0 {
+        rescore(&mut context, &mut shared, &pages).await?;
+    }
+    let passages = context.ranking(|context| passages_of_answers(context, &shared, &pages))?;
     let answers = context.ranking(|_| Answers::new(&passages, &pages, question, call))?;
     let windows_scored = comparison.finish(&mut context);
     Ok(Answers {

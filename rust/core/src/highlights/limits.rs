@@ -43,6 +43,17 @@ pub struct Bounds {
     pub(super) order: Order,
     /// `None` if the caller leaves it out.
     min_score: Option<f32>,
+    pub(super) purpose: Purpose,
+}
+
+/// What passages are chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Answer,
+    /// To be scored again, so that each has the whole budget: as passages, or as the groups that a budget is filled with.
+    Candidates {
+        are_groups: bool,
+    },
 }
 
 impl Dedupe {
@@ -118,7 +129,14 @@ impl Bounds {
             min_score: min_score.map(|least| least as f32),
             order,
             dedupe,
+            purpose: Purpose::Answer,
         })
+    }
+
+    /// The bounds of the best passages to choose these from, at most `count`.
+    pub fn candidates(&self, count: usize) -> Self {
+        let purpose = Purpose::Candidates { are_groups: self.max_passages().is_none() };
+        Self { purpose, top_k: usize::MAX, total: count, order: Order::Score, min_score: None, ..*self }
     }
 
     /// Passages of a page; `None` if only a budget limits them.
@@ -152,7 +170,7 @@ impl Bounds {
     /// Whether pages that do not answer get nothing of a budget that all pages share, if another one answers. The
     /// caller's own `min_score` says instead what a budget may hold.
     pub(super) fn is_for_answers(&self) -> bool {
-        self.answer != Budget::NONE && self.min_score.is_none()
+        self.answer != Budget::NONE && self.min_score.is_none() && self.purpose == Purpose::Answer
     }
 
     /// Whether there is a limit in characters or tokens.

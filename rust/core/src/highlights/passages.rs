@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::dedupe::SeenShingles;
-use super::limits::{Bounds, Budget, Dedupe, Order};
+use super::limits::{Bounds, Budget, Dedupe, Order, Purpose};
 use crate::error::Result;
 use crate::ranking::probability::{ANSWERED, logit};
 use crate::ranking::ranked_seeds::RankedSeeds;
@@ -409,7 +409,9 @@ impl<'page> PageSelection<'page> {
         let joins = bounds.max_passages().is_none() && matches!(self.ranked.seeds, Seeds::Units(_));
         let run = match self.ranked.seeds {
             Seeds::Windows(windows) => windows[seed].clone(),
-            Seeds::Units(_) if joins => self.group(seed, max_group),
+            Seeds::Units(_) if joins || bounds.purpose == (Purpose::Candidates { are_groups: true }) => {
+                self.group(seed, max_group)
+            }
             Seeds::Units(max_units) => {
                 let start = self.sections.content_seed(seed, &self.ranked.scores.relevance);
                 if self.sections.is_heading(seed) {
@@ -437,8 +439,10 @@ impl<'page> PageSelection<'page> {
                 return Choice::Repeats(other, run);
             }
         }
-        self.remaining.spend(added);
-        shared.spend(added);
+        if bounds.purpose == Purpose::Answer {
+            self.remaining.spend(added);
+            shared.spend(added);
+        }
         let mut best = seed;
         while let Some((&start, &(end, other))) = self.runs.range(joined.clone()).next() {
             debug_assert!(end <= joined.end, "a joined run contains its neighbours");

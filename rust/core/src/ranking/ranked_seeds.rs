@@ -4,6 +4,8 @@
 //! A scale spans the windows of one page, so that the other pages of a call change neither its passages nor their
 //! scores. Between pages only logits are compared.
 
+use rustc_hash::FxHashMap;
+
 use super::relevance::{COSINE, Scale};
 use super::scored_windows::ScoredWindows;
 use super::selection::WindowSelection;
@@ -69,6 +71,42 @@ impl RankedSeeds {
             relevance: best(&self.relevance, &other.relevance),
             order: best(&self.order, &other.order),
             logits: best(&self.logits, &other.logits),
+        }
+    }
+}
+
+/// Seeds that come after those of a reranker keep their own order by this share of their logits' differences.
+const KEPT_DIFFERENCE: f32 = 1e-3;
+
+/// Seeds that a reranker has scored, and how the others follow them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rescored {
+    /// The least score of the reranker.
+    pub(crate) least: f32,
+    /// The logit of the likeliest seed that it has not scored.
+    pub(crate) best_other: f32,
+}
+
+impl RankedSeeds {
+    /// The seeds in the order of a reranker's logits, and after them the others in theirs.
+    pub(crate) fn rescored(&self, scores: &FxHashMap<usize, f32>, all: Rescored) -> Self {
+        let Rescored { least, best_other } = all;
+        let rescored = |values: &[f32], other: &dyn Fn(f32) -> f32| -> Vec<f32> {
+            let value = |(seed, value): (usize, &f32)| match scores.get(&seed) {
+                Some(score) => *score,
+                // Excluded seeds stay so.
+                None if value.is_finite() => other(*value),
+                None => *value,
+            };
+            values.iter().enumerate().map(value).collect()
+        };
+        let unscored = self.order.iter().enumerate().filter(|(seed, _)| !scores.contains_key(seed));
+        let best_order = unscored.map(|(_, order)| *order).fold(f32::NEG_INFINITY, f32::max);
+        let below = |logit: f32| logit.min(least - KEPT_DIFFERENCE * (best_other - logit)).min(least.next_down());
+        Self {
+            relevance: self.relevance.clone(),
+            order: rescored(&self.order, &|order| (least - (best_order - order)).min(least.next_down())),
+            logits: rescored(&self.logits, &below),
         }
     }
 }

@@ -53,6 +53,8 @@ pub(crate) enum Wanted {
     Cosines(Arc<BatchQueries>),
     /// The vectors of its tokens.
     TokenVectors,
+    /// The score of the pair of texts that it is.
+    Score,
 }
 
 /// A row's ids: one window of a page.
@@ -148,7 +150,7 @@ impl<R> Batches<R> {
         self.waiting_tokens += job.rows.iter().map(RowSource::len).sum::<usize>();
         self.queue.push(job.priority, id);
         let token_starts = match job.wanted {
-            Wanted::Vector | Wanted::Cosines(_) => Vec::new(),
+            Wanted::Vector | Wanted::Cosines(_) | Wanted::Score => Vec::new(),
             Wanted::TokenVectors => {
                 let end = |tokens: &mut usize, row: &RowSource| {
                     *tokens += row.len();
@@ -299,10 +301,12 @@ impl<R> Batches<R> {
     fn pack(&self, targets: &[RowTarget], batch: &mut Batch) {
         batch.ids.clear();
         batch.lengths.clear();
+        batch.seconds.clear();
         for RowTarget { job, row, length } in targets {
             let source = &self.jobs[job].job.rows[*row];
             source.page.write_row(source.window, &mut batch.ids);
             batch.lengths.push(u32::try_from(*length).expect("a row is at most the model's limit long"));
+            batch.seconds.extend(source.page.second(source.window));
         }
     }
 
@@ -376,6 +380,7 @@ impl Wanted {
         match self {
             Self::Vector | Self::Cosines(_) => Output::Vectors,
             Self::TokenVectors => Output::TokenVectors,
+            Self::Score => Output::Scores,
         }
     }
 }

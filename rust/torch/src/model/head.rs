@@ -10,9 +10,6 @@ use super::transformer::activate;
 use super::weights::Weights;
 use crate::error::{TorchResult, torch_error};
 
-/// torch's default.
-const EPSILON: f64 = 1e-5;
-
 /// The modules, in their order.
 #[derive(Debug)]
 pub(super) struct Head {
@@ -25,7 +22,7 @@ pub(super) struct Head {
 #[derive(Debug)]
 enum HeadStep {
     Dense { weight: Tensor, bias: Option<Tensor>, activation: Activation },
-    Norm { weight: Tensor, bias: Tensor, width: i64 },
+    Norm { weight: Tensor, bias: Option<Tensor>, width: i64, epsilon: f64 },
     Normalize,
 }
 
@@ -52,14 +49,19 @@ impl Head {
                 let what = format!("{}: the weights cannot be brought to {device:?}", folder.display());
                 uploaded.map_err(|error| torch_error(ErrorKind::Device, &what, &error))
             };
-            if let Module::Dense { outputs, bias, activation, .. } = module {
-                let weight = take("linear.weight", &[dim(*outputs), dim(width)])?;
-                let bias = if *bias { Some(take("linear.bias", &[dim(*outputs)])?) } else { None };
-                steps.push(HeadStep::Dense { weight, bias, activation: *activation });
-                width = *outputs;
-            } else {
-                let (weight, bias) = (take("norm.weight", &[dim(width)])?, take("norm.bias", &[dim(width)])?);
-                steps.push(HeadStep::Norm { weight, bias, width: dim(width) });
+            match module {
+                Module::Dense { name, outputs, bias, activation, .. } => {
+                    let weight = take(&format!("{name}.weight"), &[dim(*outputs), dim(width)])?;
+                    let bias = bias.then(|| take(&format!("{name}.bias"), &[dim(*outputs)])).transpose()?;
+                    steps.push(HeadStep::Dense { weight, bias, activation: *activation });
+                    width = *outputs;
+                }
+                Module::LayerNorm { name, bias, epsilon, .. } => {
+                    let weight = take(&format!("{name}.weight"), &[dim(width)])?;
+                    let bias = bias.then(|| take(&format!("{name}.bias"), &[dim(width)])).transpose()?;
+                    steps.push(HeadStep::Norm { weight, bias, width: dim(width), epsilon: *epsilon });
+                }
+                Module::Normalize => {}
             }
         }
         let dimension = model.truncate_dim.unwrap_or(width);
@@ -87,8 +89,8 @@ impl Head {
                 HeadStep::Dense { weight, bias, activation } => {
                     activate(rows.f_linear(weight, bias.as_ref())?, *activation)?
                 }
-                HeadStep::Norm { weight, bias, width } => {
-                    rows.f_layer_norm(*width, Some(weight), Some(bias), EPSILON, false)?
+                HeadStep::Norm { weight, bias, width, epsilon } => {
+                    rows.f_layer_norm(*width, Some(weight), bias.as_ref(), *epsilon, false)?
                 }
                 HeadStep::Normalize => normalize(&rows)?,
             };

@@ -13,20 +13,27 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum Module {
     /// Scale to unit length.
     Normalize,
-    /// `activation(weight · vector + bias)`, from `linear.weight` and `linear.bias` in its folder.
+    /// `activation(weight · vector + bias)`.
     Dense {
         /// Of the weights.
         folder: PathBuf,
+        /// Of the tensors, before `.weight` and `.bias`.
+        name: &'static str,
         inputs: usize,
         outputs: usize,
         bias: bool,
         activation: Activation,
     },
-    /// A layer norm with torch's epsilon, from `norm.weight` and `norm.bias` in its folder.
+    /// A layer norm.
     LayerNorm {
         /// Of the weights.
         folder: PathBuf,
+        /// Of the tensors, before `.weight` and `.bias`.
+        name: &'static str,
         width: usize,
+        bias: bool,
+        /// Added to the variance.
+        epsilon: f64,
     },
 }
 
@@ -39,7 +46,7 @@ impl Module {
         let (folder, inputs) = match self {
             Self::Normalize => return Ok(None),
             Self::Dense { folder, inputs, .. } => (folder, *inputs),
-            Self::LayerNorm { folder, width } => (folder, *width),
+            Self::LayerNorm { folder, width, .. } => (folder, *width),
         };
         if inputs == width {
             return Ok(Some(folder));
@@ -51,6 +58,7 @@ impl Module {
 }
 
 /// The content of `modules.json` and the files it names.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Modules {
     /// The folder of the first module, in which the tokenizer and the weights are.
     pub(super) folder: PathBuf,
@@ -60,7 +68,11 @@ pub(super) struct Modules {
     pub(super) include_prompt: bool,
     /// Whether there is no `modules.json`.
     pub(super) is_guessed: bool,
+    pub(super) is_reranker: bool,
 }
+
+/// torch's default.
+const EPSILON: f64 = 1e-5;
 
 const KNOWN: &str = "Transformer, StaticEmbedding, Pooling, Dense, LayerNorm and Normalize";
 
@@ -74,15 +86,26 @@ impl Modules {
             after: Vec::new(),
             include_prompt: true,
             is_guessed: false,
+            is_reranker: false,
         }
     }
 
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let mut found = Self::plain(root);
+        Self::read_list(root, Self::plain(root))
+    }
+
+    /// The modules of a reranker: without a list of them, what follows the transformer has the class's own names.
+    pub(super) fn read_reranker(root: &Path) -> Result<Self> {
+        Self::read_list(root, Self { is_reranker: true, ..Self::plain(root) })
+    }
+
+    fn read_list(root: &Path, mut found: Self) -> Result<Self> {
         let list = root.join("modules.json");
-        refuse_other_models(root)?;
+        if !found.is_reranker {
+            refuse_other_models(root)?;
+        }
         let Some(modules) = optional(&list)? else {
-            found.is_guessed = true;
+            found.is_guessed = !found.is_reranker;
             return Ok(found);
         };
         let (mut has_transformer, mut has_pooling) = (false, false);
@@ -107,19 +130,19 @@ impl Modules {
                     found.include_prompt = config.get("include_prompt").and_then(Value::as_bool).unwrap_or(true);
                 }
                 "Normalize" => found.after.push(Module::Normalize),
-                "Dense" => found.after.push(dense(folder)?),
+                "Dense" => found.after.push(dense(folder, found.is_reranker)?),
                 "LayerNorm" => {
                     let path = folder.join("config.json");
                     let width = number(&required(&path)?, "dimension");
                     let width = width.ok_or_else(|| invalid(&path, "dimension is missing"))?;
-                    found.after.push(Module::LayerNorm { folder, width });
+                    found.after.push(Module::LayerNorm { folder, name: "norm", width, bias: true, epsilon: EPSILON });
                 }
                 _ => {
                     return Err(unsupported(&list, &format!("the module {kind:?}; known are {KNOWN}")));
                 }
             }
         }
-        if has_transformer && !has_pooling {
+        if has_transformer && !has_pooling && !found.is_reranker {
             let what =
                 "no module Pooling, so that each token keeps its vector; known are models with one vector for a text";
             return Err(unsupported(&list, what));
@@ -136,7 +159,10 @@ fn refuse_other_models(root: &Path) -> Result<()> {
         "SentenceTransformer" => Ok(()),
         other => Err(unsupported(
             &path,
-            &format!("model_type {other:?}; known is SentenceTransformer: one vector for a text"),
+            &format!(
+                "model_type {other:?}; known is SentenceTransformer: one vector for a text. A CrossEncoder is the argument \
+                 reranker="
+            ),
         )),
     }
 }
@@ -151,7 +177,8 @@ fn folder(root: &Path, list: &Path, path: &str) -> Result<PathBuf> {
     }
 }
 
-fn dense(folder: PathBuf) -> Result<Module> {
+/// The last layer of a reranker has a name of its own for its output.
+fn dense(folder: PathBuf, is_reranker: bool) -> Result<Module> {
     let path = folder.join("config.json");
     let config = required(&path)?;
     let size = |key: &str| {
@@ -160,7 +187,8 @@ fn dense(folder: PathBuf) -> Result<Module> {
     };
     for key in ["module_input_name", "module_output_name"] {
         let name = text(&config, key).unwrap_or("sentence_embedding");
-        if name != "sentence_embedding" {
+        let is_score = is_reranker && key == "module_output_name" && name == "scores";
+        if name != "sentence_embedding" && !is_score {
             return Err(unsupported(&path, &format!("{key} {name:?}; known is sentence_embedding")));
         }
     }
@@ -183,6 +211,7 @@ fn dense(folder: PathBuf) -> Result<Module> {
         unsupported(&path, &format!("activation_function {class:?}; known are {known}"))
     })?;
     Ok(Module::Dense {
+        name: "linear",
         inputs: size("in_features")?,
         outputs: size("out_features")?,
         bias: config.get("bias").and_then(Value::as_bool).unwrap_or(true),

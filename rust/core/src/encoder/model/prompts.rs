@@ -124,6 +124,16 @@ pub(super) fn read(root: &Path, include_prompt: bool, overrides: &PromptOverride
     Ok(prompts)
 }
 
+/// A reranker's prompt: sentence-transformers puts the default one before queries.
+pub(super) fn read_default(root: &Path) -> Result<Prompts> {
+    let config = optional(&root.join(FILE))?.unwrap_or(Value::Null);
+    let named = |name| config.get("prompts").and_then(|prompts| text(prompts, name));
+    Ok(match text(&config, "default_prompt_name").and_then(named) {
+        Some(query) => Prompts { query: query.to_owned(), passage: String::new(), source: PromptSource::Files },
+        None => Prompts::default(),
+    })
+}
+
 fn from_table(name: &str) -> Option<Prompts> {
     let is_known = |known: &str| {
         name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('-') && rest != "-instruct")

@@ -1,0 +1,170 @@
+//! Rerankers: models that score a query and a passage read together.
+//!
+//! What follows the transformer is described by the same modules as that of an embedding model, the last of which gives
+//! one value: the logit.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::files::{number, optional, text, unsupported};
+use super::modules::Modules;
+use super::prompts;
+use super::{Activation, Body, Model, ModelOptions, Module, Pooling, Transformer};
+use crate::error::{Error, Result};
+
+/// What the classes of transformers call the layers before the logit.
+#[derive(Clone, Copy)]
+enum Classifier {
+    /// A pooler with tanh, and a linear layer.
+    Pooler,
+    /// Two layers with a function between them.
+    Two(&'static str, Activation, &'static str),
+    /// `ModernBERT`'s prediction head.
+    Prediction,
+}
+
+/// By how the name of the class begins.
+const CLASSIFIERS: [(&str, Classifier); 10] = [
+    ("Bert", Classifier::Pooler),
+    ("JinaBert", Classifier::Pooler),
+    ("New", Classifier::Pooler),
+    ("Gte", Classifier::Pooler),
+    ("Roberta", ROBERTA),
+    ("XLMRoberta", ROBERTA),
+    ("Camembert", ROBERTA),
+    ("MPNet", ROBERTA),
+    ("DistilBert", Classifier::Two("pre_classifier", Activation::Relu, "classifier")),
+    ("ModernBert", Classifier::Prediction),
+];
+const ROBERTA: Classifier = Classifier::Two("classifier.dense", Activation::Tanh, "classifier.out_proj");
+const CLASS: &str = "ForSequenceClassification";
+
+const SENTENCE_TRANSFORMERS: &str = "config_sentence_transformers.json";
+
+impl Model {
+    /// Reads the small files of a reranker: a class of transformers for sequences with one label, or modules of
+    /// sentence-transformers that end in one value.
+    ///
+    /// # Errors
+    /// As [`Model::read`]; [`ErrorKind::UnsupportedModel`](crate::error::ErrorKind::UnsupportedModel) for a model that is no reranker.
+    pub fn read_reranker(directory: impl Into<PathBuf>) -> Result<Self> {
+        let root = directory.into();
+        let mut model = Self::read_modules(&root, &ModelOptions::default(), Modules::read_reranker)?;
+        let path = model.file("config.json");
+        if model.body != Body::Transformer {
+            return Err(no_reranker(&path, "static embeddings"));
+        }
+        // Classes of transformers have no modules for what follows the transformer.
+        if model.modules.is_empty() {
+            (model.pooling, model.modules) = classifier(&model, &path)?;
+        }
+        let outputs = model.modules.iter().rev().find_map(|module| match module {
+            Module::Dense { outputs, .. } => Some(*outputs),
+            _ => None,
+        });
+        if outputs != Some(1) {
+            let outputs =
+                outputs.map_or_else(|| "no layer after the transformer".to_owned(), |n| format!("{n} values"));
+            return Err(no_reranker(&root.join("modules.json"), &outputs));
+        }
+        check_activation(&root, &model.config, &path)?;
+        model.normalize = false;
+        model.prompts = prompts::read_default(&root)?;
+        Ok(model)
+    }
+}
+
+fn no_reranker(path: &Path, found: &str) -> Error {
+    unsupported(
+        path,
+        &format!(
+            "{found}, which is no reranker; reranker= takes a model that scores pairs, such as cross-encoder/ms-marco-MiniLM-L6-v2 \
+             (a class for sequence classification with one label); an embedding model is the argument model="
+        ),
+    )
+}
+
+/// Pooling, and the layers after it, of a class of transformers.
+fn classifier(model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)> {
+    let config = &model.config;
+    let classes = config.get("architectures").and_then(Value::as_array);
+    let mut names = classes.into_iter().flatten().filter_map(Value::as_str);
+    let Some(family) = names.find_map(|name| name.strip_suffix(CLASS)) else {
+        let architectures = config.get("architectures").unwrap_or(&Value::Null);
+        return Err(no_reranker(path, &format!("architectures {architectures}")));
+    };
+    let own_code = config.get("auto_map").and_then(|map| text(map, "AutoModelForSequenceClassification"));
+    if let Some(class) = own_code.filter(|class| !class.contains("JinaBert") && !class.contains("NewFor")) {
+        return Err(unsupported(path, &format!("code of its own: auto_map names {class:?}")));
+    }
+    let Some((_, classifier)) = CLASSIFIERS.iter().find(|(name, _)| *name == family) else {
+        let known = CLASSIFIERS.map(|(name, _)| format!("{name}{CLASS}")).join(", ");
+        return Err(unsupported(path, &format!("the reranker {family}{CLASS}; known are {known}")));
+    };
+    let labels = config.get("id2label").and_then(Value::as_object).map(serde_json::Map::len);
+    let labels = labels.or_else(|| number(config, "num_labels")).unwrap_or(2);
+    if labels != 1 {
+        return Err(no_reranker(path, &format!("a classifier of {labels} labels")));
+    }
+    let hidden = Transformer::read(model)?.hidden;
+    let dense = |name, outputs, bias, activation| Module::Dense {
+        folder: model.directory.clone(),
+        name,
+        inputs: hidden,
+        outputs,
+        bias,
+        activation,
+    };
+    let cls = vec![Pooling::Cls];
+    Ok(match classifier {
+        Classifier::Pooler => (
+            cls,
+            vec![
+                dense("pooler.dense", hidden, true, Activation::Tanh),
+                dense("classifier", 1, true, Activation::Identity),
+            ],
+        ),
+        Classifier::Two(first, activation, last) => {
+            (cls, vec![dense(first, hidden, true, *activation), dense(last, 1, true, Activation::Identity)])
+        }
+        Classifier::Prediction => {
+            let flag = |key| config.get(key).and_then(Value::as_bool).unwrap_or(false);
+            let pooling = match text(config, "classifier_pooling").unwrap_or("cls") {
+                "cls" => Pooling::Cls,
+                "mean" => Pooling::Mean,
+                other => {
+                    return Err(unsupported(path, &format!("classifier_pooling {other:?}; known are cls and mean")));
+                }
+            };
+            let name = text(config, "classifier_activation").unwrap_or("gelu");
+            let activation = Activation::parse(name).ok_or_else(|| {
+                let known = Activation::NAMES.map(|(name, _)| name).join(", ");
+                unsupported(path, &format!("classifier_activation {name:?}; known are {known}"))
+            })?;
+            let norm = Module::LayerNorm {
+                folder: model.directory.clone(),
+                name: "head.norm",
+                width: hidden,
+                bias: flag("norm_bias"),
+                epsilon: config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5),
+            };
+            let first = dense("head.dense", hidden, flag("classifier_bias"), activation);
+            (vec![pooling], vec![first, norm, dense("classifier", 1, true, Activation::Identity)])
+        }
+    })
+}
+
+/// Whether the function that makes a score of the logit is one that keeps the order. It is not applied: scores are
+/// probabilities with every model, by the sigmoid.
+fn check_activation(root: &Path, config: &Value, path: &Path) -> Result<()> {
+    let own = optional(&root.join(SENTENCE_TRANSFORMERS))?.unwrap_or(Value::Null);
+    let name = text(&own, "activation_fn")
+        .or_else(|| config.get("sentence_transformers").and_then(|settings| text(settings, "activation_fn")))
+        .or_else(|| text(config, "sbert_ce_default_activation_function"))
+        .unwrap_or("Sigmoid");
+    match name.rsplit('.').next().unwrap_or_default() {
+        "Sigmoid" | "Identity" => Ok(()),
+        other => Err(unsupported(path, &format!("the activation {other:?} of scores; known are Sigmoid and Identity"))),
+    }
+}

@@ -1,0 +1,183 @@
+//! Scores of pairs: a reranker reads a query and a passage together. Its rows go through the scheduler of the model of
+//! vectors, whose workers compute both.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+
+use super::cache::CacheKey;
+use super::context::CallContext;
+use super::{Engine, check_length, token_count};
+use crate::encoder::model::Model;
+use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::call::Call;
+use crate::runtime::profiling::Stage;
+use crate::runtime::text_pool;
+use crate::scheduler::Scheduler;
+use crate::scheduler::batches::{RowSource, Wanted};
+use crate::tokens::{PairTokens, Passage, TokenPage};
+
+/// Tokens of a pair whose passage is one of a page's; the rest of a longer one is not read.
+const PASSAGE_TOKENS: usize = 512;
+
+/// How much of each passage is read.
+#[derive(Clone, Copy, Debug)]
+pub struct PairLimits {
+    /// Its first tokens.
+    pub tokens: usize,
+    /// Its first windows.
+    pub windows: usize,
+}
+
+impl PairLimits {
+    /// All of it.
+    pub const NONE: Self = Self { tokens: usize::MAX, windows: usize::MAX };
+}
+
+/// The scores of passages for a query.
+#[derive(Clone, Debug, Default)]
+pub struct PairScores {
+    /// For each passage, the logit of its best window; [`crate::ranking::probability::score`] makes a probability of it.
+    pub logits: Vec<f32>,
+    /// Rows that were encoded, and their token ids, special tokens included. Cached ones are not.
+    pub encoded: usize,
+    pub tokens: usize,
+    /// Whether the query was longer than a row.
+    pub is_query_truncated: bool,
+}
+
+/// A query with passages of a call's pages.
+pub(super) struct QueryPassages<'call> {
+    pub(super) query: &'call str,
+    pub(super) passages: Vec<String>,
+}
+
+impl Engine {
+    /// Adds the tokenizer of a reranker whose weights the encoder has.
+    ///
+    /// # Errors
+    /// As [`PairTokens::read`]; [`ErrorKind::InvalidArgument`] if the encoder has none.
+    pub fn with_reranker(mut self, reranker: &Model) -> Result<Self> {
+        let Some(pairs) = self.spec.capabilities.pairs else {
+            let message = "reranker needs the CPU encoder: devices=\"cpu\", and no encoder; other encoders do not score pairs yet";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        };
+        let tokens = PairTokens::read(reranker)?;
+        tokens.check_vocabulary(pairs.vocabulary)?;
+        self.reranker = Some(tokens);
+        Ok(self)
+    }
+
+    /// The tokenizer of the reranker, if there is one.
+    pub const fn reranker(&self) -> Option<&PairTokens> {
+        self.reranker.as_ref()
+    }
+
+    /// Scores passages for a query with the reranker, as a future that a driver runs. A passage that is longer than a
+    /// row is read in overlapping windows, and has the score of the best.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] without a reranker; [`ErrorKind::InvalidText`] for a text over
+    /// [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES); errors of the encoder and of [`Call::check`].
+    pub async fn score_passages(
+        &self,
+        query: &str,
+        passages: &[&str],
+        limits: PairLimits,
+        call: &Call<'_>,
+    ) -> Result<PairScores> {
+        let scheduler = self.scheduler()?;
+        let call = &call.with_shutdown(&self.shutdown);
+        let tokens = self.reranker.as_ref().ok_or_else(no_reranker)?;
+        passages.iter().chain([&query]).try_for_each(|text| check_length(text))?;
+        let began = Instant::now();
+        let bytes = passages.iter().map(|text| text.len()).sum();
+        let (ids, is_query_truncated) = tokens.query(query, &call.checker())?;
+        let windows = self.pool.run(call, bytes, |check| {
+            text_pool::map(passages, |text| {
+                check()?;
+                let mut windows = tokens.windows(text, ids.len(), limits.tokens, check)?;
+                windows.truncate(limits.windows);
+                Ok(windows)
+            })
+        })?;
+        let page = tokens.rows(&ids, windows.iter().flatten(), tokens.max_tokens());
+        self.profiler.record_call(Stage::Tokenize, began);
+        let mut scored = PairScores { is_query_truncated, ..PairScores::default() };
+        let began = Instant::now();
+        let logits = self.score_rows(&scheduler, vec![Arc::new(page)], call, |rows, tokens| {
+            (scored.encoded, scored.tokens) = (rows, tokens);
+            call.check_tokens(tokens)
+        });
+        let mut logits = logits.await?.into_iter();
+        self.profiler.record_call(Stage::Wait, began);
+        let best = |windows: &Vec<Passage>| logits.by_ref().take(windows.len()).fold(f32::NEG_INFINITY, f32::max);
+        scored.logits = windows.iter().map(best).collect();
+        Ok(scored)
+    }
+
+    /// The logits of all rows, in one job. Cached ones are not computed again; `count` learns the rows and tokens that
+    /// are.
+    async fn score_rows(
+        &self,
+        scheduler: &Scheduler,
+        pages: Vec<Arc<TokenPage>>,
+        call: &Call<'_>,
+        count: impl FnOnce(usize, usize) -> Result<()>,
+    ) -> Result<Vec<f32>> {
+        let rows =
+            pages.iter().flat_map(|page| (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }));
+        let rows: Vec<RowSource> = rows.collect();
+        let keys: Vec<CacheKey> = rows.iter().map(|row| CacheKey::of_pair(&row.page.row(row.window))).collect();
+        // Equal rows are computed once.
+        let mut index_of = FxHashMap::default();
+        let (mut unique, mut indexes) = (Vec::new(), Vec::with_capacity(rows.len()));
+        for (row, key) in keys.iter().enumerate() {
+            indexes.push(*index_of.entry(*key).or_insert_with(|| {
+                unique.push(row);
+                unique.len() - 1
+            }));
+        }
+        let unique_keys: Vec<CacheKey> = unique.iter().map(|row| keys[*row]).collect();
+        let encode = async |missing: &[usize]| {
+            let rows: Vec<RowSource> = missing.iter().map(|index| rows[unique[*index]].clone()).collect();
+            count(rows.len(), token_count(&rows))?;
+            scheduler.submit_for(Wanted::Score, rows, call)?.await
+        };
+        let logits = self.cache.vectors(&unique_keys, 1, encode).await?;
+        Ok(indexes.into_iter().map(|index| logits[index][0]).collect())
+    }
+}
+
+fn no_reranker() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "there is no reranker; name one with reranker=")
+}
+
+/// The reranker's logits of all passages of a call, in one job.
+pub(super) async fn score(context: &mut CallContext<'_, '_>, queries: &[QueryPassages<'_>]) -> Result<Vec<Vec<f32>>> {
+    let engine = context.engine;
+    let tokens = engine.reranker.as_ref().ok_or_else(no_reranker)?;
+    let began = Instant::now();
+    let bytes = queries.iter().flat_map(|of_query| &of_query.passages).map(String::len).sum();
+    let pages = engine.pool.run(context.call, bytes, |check| {
+        let of_query = |of_query: &QueryPassages<'_>| {
+            let (ids, _) = tokens.query(of_query.query, check)?;
+            let passages: Vec<&str> = of_query.passages.iter().map(String::as_str).collect();
+            Ok(Arc::new(tokens.rows(&ids, &tokens.passages(&passages, check)?, PASSAGE_TOKENS)))
+        };
+        queries.iter().map(of_query).collect::<Result<Vec<_>>>()
+    })?;
+    context.record(Stage::Tokenize, began);
+    let began = Instant::now();
+    let scheduler = Arc::clone(&context.scheduler);
+    let (work, call) = (&mut context.work, context.call);
+    let count = |_: usize, tokens: usize| {
+        work.tokens += tokens;
+        call.check_tokens(work.tokens)
+    };
+    let logits = engine.score_rows(&scheduler, pages.clone(), call, count).await?;
+    context.record(Stage::Wait, began);
+    let mut logits = logits.into_iter();
+    Ok(pages.iter().map(|page| logits.by_ref().take(page.len()).collect()).collect())
+}

@@ -1,0 +1,210 @@
+"""Rerankers give the scores of sentence-transformers' CrossEncoder, and passages come in their order."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pullquote import Highlighter, _native
+from pullquote._models.choice import embedded_model
+from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
+from support import tiny_models
+from support.messages import raises
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")]
+
+SCRIPTS = ["abcdefghijkl", "абвгдежзик", "αβγδεζηθικ", "".join(chr(letter) for letter in range(0x4E00, 0x4E40))]
+LAYOUTS = [*tiny_models.RERANKERS, "modular"]
+
+
+def texts(seed: int, lengths: list[int]) -> list[str]:
+    chosen = random.Random(seed)
+    word = lambda: "".join(chosen.choices(chosen.choice(SCRIPTS), k=chosen.randint(1, 3)))  # noqa: E731 - short
+    return [" ".join(word() for _ in range(length)) for length in lengths]
+
+
+QUERIES = texts(1, [1, 3, 9, 40])
+PASSAGES = texts(2, [1, 2, 5, 9, 17, 31, 33, 64, 90, 130, 200, 300])
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
+    """The directory of each layout, and its `CrossEncoder`."""
+    folder = tmp_path_factory.mktemp("rerankers")
+    found = {name: (folder / name, tiny_models.save_reranker(name, folder / name)) for name in tiny_models.RERANKERS}
+    return found | {"modular": (folder / "modular", tiny_models.save_modular_reranker(folder / "modular"))}
+
+
+def logits_of(model: Any, query: str, passages: list[str]) -> NDArray[np.float32]:
+    """In one batch, so that the short pairs are padded."""
+    pairs = [(query, passage) for passage in passages]
+    return np.asarray(model.predict(pairs, activation_fn=torch.nn.Identity(), batch_size=64)).reshape(-1)
+
+
+def ours(highlighter: Highlighter, query: str, passages: list[str]) -> NDArray[np.float32]:
+    ranked = highlighter.rerank(query, passages, raw_scores=True)
+    assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
+    assert all(passages[one.index] == one.text for one in ranked)
+    by_index = sorted(ranked, key=lambda one: one.index)
+    return np.array([one.score for one in by_index], np.float32)
+
+
+def assert_equal(found: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
+    assert np.abs(found - expected).max() / max(1.0, np.abs(expected).max()) < 1e-5
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_float32_matches_cross_encoder(layout: str, saved: dict[str, Any]) -> None:
+    path, model = saved[layout]
+    with Highlighter(devices="cpu", dtype="float32", reranker=path) as highlighter:
+        for query in QUERIES:
+            expected = logits_of(model, query, PASSAGES)
+            assert np.std(expected) > 0.01
+            assert_equal(ours(highlighter, query, PASSAGES), expected)
+        one = highlighter.rerank(QUERIES[0], PASSAGES)[0]
+        raw = highlighter.rerank(QUERIES[0], PASSAGES, raw_scores=True, top_n=1)[0]
+        assert one.score == pytest.approx(1 / (1 + np.exp(-raw.score)), abs=1e-6)
+
+
+@pytest.mark.parametrize("instruction_set", _native.instruction_sets()[1:])
+def test_every_instruction_set_matches(
+    instruction_set: str, saved: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULLQUOTE_CPU", instruction_set)
+    for layout in ("bert", "modernbert-mean"):
+        path, model = saved[layout]
+        with Highlighter(devices="cpu", dtype="float32", reranker=path) as highlighter:
+            assert_equal(ours(highlighter, QUERIES[1], PASSAGES[:6]), logits_of(model, QUERIES[1], PASSAGES[:6]))
+
+
+QUERY = "bread moon cheese"
+PAGES = [
+    "Many people eat bread for breakfast. The moon moves around the earth. Old stories say that the moon is made of cheese "
+    "and not of bread. Nobody has been there for fifty years.",
+    "Bread and butter. Cheese is made from milk. The sea is deep and cold.",
+    "# Food\n\nA baker put cheese on bread.\n\n## Sky\n\nThe moon was full.",
+]
+
+
+@pytest.fixture(scope="module")
+def coverage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reranker that counts shared words."""
+    path = tmp_path_factory.mktemp("coverage") / "model"
+    tiny_models.save_coverage_reranker(path, embedded_model())
+    return path
+
+
+def sigmoid(logit: float) -> float:
+    return float(1 / (1 + np.exp(-logit)))
+
+
+def test_passages_have_order_and_score_of_reranker(coverage: Path) -> None:
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        found = highlighter.highlights(QUERY, PAGES)
+        plain = highlighter.highlights(QUERY, PAGES, rerank_top=0)
+        assert found != plain
+        # Where no heading is above a passage, the reranker reads its text alone.
+        for page, passages in zip(PAGES[:2], list(found)[:2], strict=True):
+            scores = [passage.score for passage in passages]
+            assert scores == sorted(scores, reverse=True)
+            for passage in passages:
+                assert page[passage.start : passage.end] == passage.text
+                logit = highlighter.rerank(QUERY, [passage.text], raw_scores=True)[0].score
+                assert passage.score == pytest.approx(sigmoid(logit), abs=1e-5)
+        # By cosine and words, the first passage of this page is the one about bread.
+        assert next(iter(plain[2])).text.endswith("bread.")
+        assert next(iter(found[2])).text.endswith("The moon was full.")
+        logit = highlighter.rerank(QUERY, ["# Food\n## Sky\n\nThe moon was full."], raw_scores=True)[0].score
+        assert found[2][0].score == pytest.approx(sigmoid(logit), abs=1e-5)
+
+
+def test_limits_hold_for_reranked_passages(coverage: Path) -> None:
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        answered = highlighter.highlights(QUERY, PAGES, min_score="auto")
+        assert [len(passages) for passages in answered] == [2, 0, 1]
+        assert all(passage.score >= 0.2 for passages in answered for passage in passages)
+        one = highlighter.highlights(QUERY, PAGES, max_total_highlights=1)
+        assert [len(passages) for passages in one] == [1, 0, 0]
+        chars = highlighter.highlights(QUERY, PAGES, max_total_chars=120)
+        assert sum(len(passage.text) for passages in chars for passage in passages) <= 120
+        assert [len(passages) for passages in chars] == [1, 0, 1]
+        fused = highlighter.highlights(["bread butter", "moon cheese"], PAGES, fuse=True)
+        assert fused[0][0].text.startswith("Old stories")
+        each = highlighter.highlights([QUERY] * 3, PAGES, pairing="each")
+        assert [passages[0].text for passages in each] == [
+            passages[0].text for passages in highlighter.highlights(QUERY, PAGES)
+        ]
+        with raises(InvalidArgumentError, "rerank_top", -1):
+            highlighter.highlights(QUERY, PAGES, rerank_top=-1)
+
+
+def test_passages_beyond_rerank_top_follow(coverage: Path) -> None:
+    page = " ".join(f"The bread number {number} is not on the moon." for number in range(40))
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        few = highlighter.highlights(QUERY, [page], rerank_top=2, top_k=10, dedupe="none")[0]
+        scores = [passage.score for passage in few]
+        assert len(scores) == 10
+        assert scores == sorted(scores, reverse=True)
+        logits = highlighter.rerank(QUERY, [passage.text for passage in few], raw_scores=True)
+        exact = {one.index: sigmoid(one.score) for one in logits}
+        assert [scores[index] == pytest.approx(exact[index], abs=1e-5) for index in (0, 1)] == [True, True]
+        assert max(scores[2:]) <= min(scores[:2])
+
+
+def test_scores_of_pairs_are_cached(coverage: Path) -> None:
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        first = highlighter.highlights(QUERY, PAGES)
+        again = highlighter.highlights(QUERY, PAGES)
+        assert first.work is not None
+        assert again.work is not None
+        assert (first.work.tokens > 0, again.work.tokens) == (True, 0)
+        assert [[passage.score for passage in passages] for passages in first] == [
+            [passage.score for passage in passages] for passages in again
+        ]
+
+
+def test_deadline_ends_reranking(saved: dict[str, Any]) -> None:
+    path, _ = saved["bert"]
+    with Highlighter(devices="cpu", dtype="float32", reranker=path, threads=1) as highlighter:
+        with pytest.raises(DeadlineExceededError):
+            highlighter.rerank("ab", ["ab cd " * 400] * 2000, timeout=0.2)
+        assert highlighter.rerank("ab", ["ab cd"])[0].index == 0
+
+
+def test_long_texts_are_read_in_windows(coverage: Path) -> None:
+    end = "Old stories say that the moon is made of cheese and bread."
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        ranked = highlighter.rerank(QUERY, ["The sea is deep. " * 400 + end, end, "The sea is deep. " * 400])
+        assert [one.index for one in ranked][2] == 2
+        assert ranked[1].score > 0.9
+        assert ranked[2].score < 0.1
+
+
+def test_model_of_wrong_kind_is_refused(saved: dict[str, Any]) -> None:
+    reranker, _ = saved["bert"]
+    with raises(UnsupportedModelError, "no reranker", "model="):
+        Highlighter(devices="cpu", reranker=embedded_model())
+    with raises(UnsupportedModelError, "BertForSequenceClassification", "reranker="):
+        Highlighter(reranker, devices="cpu")
+    with raises(UnsupportedModelError, "CrossEncoder", "reranker="):
+        Highlighter(saved["modular"][0], devices="cpu")
+    with raises(InvalidArgumentError, "reranker", "CPU encoder"):
+        Highlighter(encoder=lambda texts: np.ones((len(texts), 3), np.float32), reranker=reranker)
+    with raises(InvalidTypeError, "reranker", ""):
+        Highlighter(devices="cpu", reranker="")
+    with Highlighter(devices="cpu") as highlighter, raises(InvalidArgumentError, "no reranker", "reranker="):
+        highlighter.rerank("ab", ["cd"])
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("bfloat16", 0.05), ("int8", 0.15)])
+def test_narrow_dtypes_keep_scores(dtype: str, most: float, saved: dict[str, Any]) -> None:
+    for layout in ("bert", "xlm-roberta", "modernbert"):
+        path, model = saved[layout]
+        with Highlighter(devices="cpu", dtype=dtype, reranker=path) as highlighter:
+            expected = logits_of(model, QUERIES[2], PASSAGES)
+            found = ours(highlighter, QUERIES[2], PASSAGES)
+            assert np.abs(found - expected).max() < most * max(1.0, float(np.abs(expected).max()))
