@@ -380,17 +380,17 @@ class Highlights(Sequence[list[Highlight]]):
 
         Its columns are the fields of a `Highlight`, in the types that `Highlighter.highlights_arrow` has too.
         """
-        return tables.to_arrow(self._table(), self._of_pages())
+        return tables.to_arrow(self._table(), self._of_pages(), self.ids or [])
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table of `to_arrow` as a pandas DataFrame. Needs pandas."""
         self._check_contexts()
         rows = [highlight.to_dict() for found in self for highlight in found]
-        return tables.to_pandas(rows, self._of_pages())
+        return tables.to_pandas(rows, self._of_pages(), self.ids or [])
 
     def to_polars(self) -> polars.DataFrame:
         """The table of `to_arrow` as a Polars DataFrame. Needs Polars."""
-        return tables.to_polars(self._table(), self._of_pages())
+        return tables.to_polars(self._table(), self._of_pages(), self.ids or [])
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:

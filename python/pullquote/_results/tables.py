@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, cast
-
-import numpy
+from typing import TYPE_CHECKING, Any, TypedDict, cast, get_type_hints
 
 from pullquote import _native
 from pullquote._results.fields import DTYPES, HighlightDict
@@ -39,13 +37,17 @@ class HighlightsDict(TypedDict):
     results: list[PageDict]
 
 
-def to_arrow(rows: _native.Table, of_pages: dict[str, Any]) -> Any:
-    """`Highlights.to_arrow`, from the highlights and the columns that say of which page each is."""
+def to_arrow(rows: _native.Table, of_pages: dict[str, Any], ids: Sequence[Any]) -> Any:
+    """`Highlights.to_arrow`, from the highlights and the columns that say of which page each is.
+
+    The type of the ids is that of all pages' `ids`, so that tables of several results can be joined.
+    """
     pyarrow = _module("pyarrow", "to_arrow")
     table = pyarrow.table(rows)
     for place, (name, values) in enumerate(of_pages.items()):
         try:
-            table = table.add_column(place, name, pyarrow.array(values))
+            typed = [*values, *ids] if name == "id" else values
+            table = table.add_column(place, name, pyarrow.array(typed)[: len(values)])
         except (pyarrow.ArrowException, TypeError, OverflowError) as error:
             kinds = ", ".join(sorted({type(each).__name__ for each in values}))
             message = f"ids of the types {kinds} cannot be stored in one Arrow column ({error}); pass ids of one type, such as str"
@@ -53,21 +55,24 @@ def to_arrow(rows: _native.Table, of_pages: dict[str, Any]) -> Any:
     return table
 
 
-def to_pandas(rows: Sequence[HighlightDict], of_pages: dict[str, Any]) -> Any:
-    """`Highlights.to_pandas`."""
-    columns = dict(of_pages)
-    for name in HighlightDict.__annotations__:
+def to_pandas(rows: Sequence[HighlightDict], of_pages: dict[str, Any], ids: Sequence[Any]) -> Any:
+    """`Highlights.to_pandas`. Types do not depend on whether there are rows."""
+    module = _module("pandas", "to_pandas")
+    columns = {**of_pages, "id": of_pages["id"] if rows else module.Series(ids)[:0]}
+    for name, kind in get_type_hints(HighlightDict).items():
         values = [cast("dict[str, Any]", row)[name] for row in rows]
-        columns.setdefault(name, numpy.array(values, DTYPES[name]) if name in DTYPES else values)
-    return _module("pandas", "to_pandas").DataFrame(columns)
+        dtype = DTYPES.get(name, str if kind is str else object)
+        columns.setdefault(name, module.Series(values, dtype=dtype))
+    return module.DataFrame(columns)
 
 
-def to_polars(rows: _native.Table, of_pages: dict[str, Any]) -> polars.DataFrame:
-    """`Highlights.to_polars`."""
+def to_polars(rows: _native.Table, of_pages: dict[str, Any], ids: Sequence[Any]) -> polars.DataFrame:
+    """`Highlights.to_polars`, with ids as in `to_arrow`."""
     module = _module("polars", "to_polars")
     frame: polars.DataFrame = module.DataFrame(rows)
     for place, (name, values) in enumerate(of_pages.items()):
-        frame.insert_column(place, module.Series(name, values))
+        typed = [*values, *ids] if name == "id" else values
+        frame.insert_column(place, module.Series(name, typed).head(len(values)))
     return frame
 
 

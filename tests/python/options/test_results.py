@@ -1,6 +1,7 @@
 """What a result offers: the best of all pages, ids, marks, prompts, citations, tables, and how it shows and serializes itself."""
 
 import contextlib
+import datetime
 import html
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any, get_type_hints
 from urllib.parse import unquote
 
 import numpy as np
+import polars
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -302,6 +304,17 @@ def test_tables_have_a_row_for_each_highlight(result: Highlights, kind: str) -> 
     assert len(rows) == len(every)
     for row, highlight in zip(rows, every, strict=True):
         assert row == {name: value for name, value in highlight.to_dict().items() if name in row}
+
+
+@pytest.mark.parametrize("ids", [None, ["a", "b"], [1, 2], [None, "b"], [datetime.date(2026, 1, 1)] * 2])
+def test_tables_without_rows_have_the_same_types(highlighter: Highlighter, ids: list[Any] | None) -> None:
+    some, none = (highlighter.highlights("Where?", [text, ""], ids=ids) for text in ("Here.", ""))
+    assert (len(some.scores), len(none.scores)) == (1, 0)
+    assert none.to_arrow().schema == some.to_arrow().schema
+    assert none.to_polars().schema == some.to_polars().schema
+    both = polars.concat([none.to_polars(), some.to_polars()])
+    assert both["id"].to_list() == [None if ids is None else ids[0]]
+    assert (none.to_pandas().dtypes == some.to_pandas().dtypes).all() or ids == [None, "b"]
 
 
 def test_pickled_result_is_the_same(result: Highlights) -> None:
