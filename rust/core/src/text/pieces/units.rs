@@ -28,7 +28,7 @@ pub struct Units {
     /// run of the text after it.
     pub paragraphs: Vec<Range<usize>>,
     /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns,
-    /// and entries of menus and of tables of contents. Sorted.
+    /// entries of menus and of tables of contents, and marks without a letter or digit. Sorted.
     pub boilerplate: Vec<usize>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
@@ -136,6 +136,12 @@ impl Units {
         // In markup, the first row of a table may be more than names.
         if !has_markup {
             boilerplate.extend(tables.iter().flat_map(|table| table.header.clone()));
+        }
+        // A bracket or tick alone, on a page that has more.
+        let is_wordless = |unit: &usize| !spans[*unit].of(text).contains(char::is_alphanumeric);
+        let wordless: Vec<usize> = (0..spans.len()).filter(is_wordless).collect();
+        if wordless.len() < spans.len() {
+            boilerplate.extend(wordless);
         }
         boilerplate.sort_unstable();
         boilerplate.dedup();
@@ -388,6 +394,8 @@ mod tests {
         let units = Units::sentences(text, None, &[], &unstopped).unwrap();
         let boilerplate: Vec<&str> = units.boilerplate.iter().map(|unit| units.spans[*unit].of(text)).collect();
         assert_eq!(boilerplate, ["---", "Page 3 of 10"]);
+        let marks = |text: &str| Units::sentences(text, None, &[], &unstopped).unwrap().boilerplate.len();
+        assert_eq!((marks("It works.\n\n✅\n\nf(a, {\n\n})"), marks("👍")), (2, 0));
     }
 
     #[test]
