@@ -28,7 +28,7 @@ pub struct Units {
     /// run of the text after it.
     pub paragraphs: Vec<Range<usize>>,
     /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns,
-    /// entries of menus and of tables of contents, and marks without a letter or digit. Sorted.
+    /// entries of menus and of tables of contents, and code and paragraphs without a letter or digit. Sorted.
     pub boilerplate: Vec<usize>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
@@ -137,17 +137,18 @@ impl Units {
         if !has_markup {
             boilerplate.extend(tables.iter().flat_map(|table| table.header.clone()));
         }
-        // A bracket or tick alone, on a page that has more.
-        let is_wordless = |unit: &usize| !spans[*unit].of(text).contains(char::is_alphanumeric);
-        let wordless: Vec<usize> = (0..spans.len()).filter(is_wordless).collect();
-        if wordless.len() < spans.len() {
-            boilerplate.extend(wordless);
+        // A bracket of code, or a tick of its own.
+        let has_words = |unit: usize| spans[unit].of(text).contains(char::is_alphanumeric);
+        let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
+        let code = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Code).flat_map(|leaf| leaf.units.clone());
+        let alone = paragraphs.iter().filter(|run| !run.clone().any(has_words)).flat_map(Clone::clone);
+        if (0..spans.len()).any(has_words) {
+            boilerplate.extend(code.chain(alone).filter(|unit| !has_words(*unit)));
         }
         boilerplate.sort_unstable();
         boilerplate.dedup();
         let headings = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Heading);
         let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
-        let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
         Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, names, labels })
     }
 
