@@ -25,7 +25,9 @@ class _Array(Protocol):
 ArrowTable: TypeAlias = _Stream | _Array
 
 # The rows of a table determine what these options say.
-_ROW_OPTIONS = {"pairing": "auto", "fuse": False, "titles": None, "ids": None, "max_total_highlights": None}
+_ROW_OPTIONS = {"pairing": "auto", "fuse": False, "titles": None, "ids": None}
+# Limits that rows would each have for themselves, and what works instead.
+_SHARED_LIMITS = {"max_total_highlights": "top_k", "max_total_chars": "max_chars", "max_total_tokens": "max_tokens"}
 
 
 class HighlightTable:
@@ -113,7 +115,16 @@ def table_options(options: Options) -> dict[str, Any]:
         if options.get(name, default) != default:
             message = f"{name} cannot be combined with a table: each of its rows is a page with a query of its own"
             raise InvalidArgumentError(message)
+    for name, of_row in _SHARED_LIMITS.items():
+        if options.get(name) is not None:
+            message = f"{name} is for all pages, and each row of a table is answered alone; {of_row} is for each row"
+            raise InvalidArgumentError(message)
+    if options.get("dedupe") == "answer":
+        message = 'dedupe="answer" is for all pages, and each row of a table is answered alone; call highlights'
+        raise InvalidArgumentError(message)
     if options.get("count_tokens") is not None:
         message = "count_tokens cannot be combined with a table, whose rows are read without Python; call highlights"
         raise InvalidArgumentError(message)
-    return {name: value for name, value in options.items() if name not in {*_ROW_OPTIONS, "count_tokens"}}
+    return {
+        name: value for name, value in options.items() if name not in {*_ROW_OPTIONS, *_SHARED_LIMITS, "count_tokens"}
+    }

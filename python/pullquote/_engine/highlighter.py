@@ -291,7 +291,8 @@ class Highlighter(EngineHandle):
         - `id`: column that identifies rows, of any type. Without it, rows are numbered from 0.
         - `title`: column of titles. A row whose query is null uses its title as the query. (In `highlights`, titles distinguish
           pages that compete; rows of a table do not.)
-        - `options`: those of `highlights` except `pairing`, `fuse` and `titles`; `timeout` is for the whole table.
+        - `options`: those of `highlights` except `pairing`, `fuse`, `titles` and limits of all pages together (`max_total_chars`);
+          `timeout` is for the whole table.
 
         Returns a `HighlightTable` with a row for each query and page, in their order. A row that fails (its text is null, not
         UTF-8 or too long; its query is null or empty; the model fails on it) has an error there, and other rows continue.
