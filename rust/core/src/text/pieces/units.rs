@@ -141,7 +141,7 @@ impl Units {
         let has_words = |unit: usize| spans[unit].of(text).contains(char::is_alphanumeric);
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
         let code = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Code).flat_map(|leaf| leaf.units.clone());
-        let alone = paragraphs.iter().filter(|run| !run.clone().any(has_words)).flat_map(Clone::clone);
+        let alone = paragraphs.iter().filter(|run| !(*run).clone().any(has_words)).flat_map(Clone::clone);
         if (0..spans.len()).any(has_words) {
             boilerplate.extend(code.chain(alone).filter(|unit| !has_words(*unit)));
         }
