@@ -15,7 +15,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pullquote._engine.highlighter import Highlighter, highlights, parse_pieces
+from pullquote._engine.highlighter import Highlighter, cite, highlights, parse_pieces
 from pullquote._native import __version__
 from pullquote._results.highlight import Highlight
 from pullquote._results.highlights import Highlights
@@ -40,6 +40,7 @@ __all__ = [
     "Highlights",
     "PullquoteError",
     "__version__",
+    "cite",
     "highlights",
     "locate",
     "parse_pieces",

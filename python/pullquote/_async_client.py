@@ -15,8 +15,10 @@ from pullquote._engine.highlighter import Highlighter
 from pullquote._engine.page_files import read_files_off_loop
 from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
 from pullquote._native import ClientCall, Document, DocumentList, Located
+from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import Options, Page, Pages, Request, check_rerank
 from pullquote._request.signatures import checked, signed_as
+from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
 from pullquote._results.ranked import RerankResult
 from pullquote.client import (
@@ -129,6 +131,14 @@ class AsyncClient(BaseClient):
     async def locate(self, page: str, quote: str, *, timeout: float | None = None) -> Located:
         """Find where a quote stands in a page: see `pullquote.locate`."""
         return await self._run(self._native.locate(page, quote, {"timeout": timeout}))
+
+    @checked
+    @signed_as(Highlighter.cite)
+    async def cite(self, answer: str, pages: Pages, **options: Unpack[CiteOptions]) -> Cited:
+        """Find what supports each sentence of a text: see `Highlighter.cite`."""
+        call = check_cite(answer, pages, options)
+        request = await read_files_off_loop(call.request)
+        return Cited.of_json(await self._run(self._native.cite(request, call.ids, call.numbers)))
 
     @checked
     async def put_document(

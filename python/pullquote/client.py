@@ -22,6 +22,7 @@ from pullquote._engine.page_files import read_files as read_files_of
 from pullquote._engine.page_files import read_texts
 from pullquote._engine.stream import checked_stream, stream
 from pullquote._native import Document, DocumentList, ListedDocument, Located, PutDocuments
+from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import (
     Options,
     Page,
@@ -36,6 +37,7 @@ from pullquote._request.options import (
 )
 from pullquote._request.settings import ClientSettings
 from pullquote._request.signatures import checked, signed_as
+from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
 from pullquote._results.ranked import RerankResult
 from pullquote._text_files import unreadable
@@ -335,7 +337,7 @@ class Client(BaseClient):
         }
         call = HighlightsCall(query, texts, server_options, options)
         call.request = read_files_of(call.request)
-        return call.result(self._native.highlights(call.request).wait())
+        return call.result(self._native.highlights(call.request).wait()).citing(self.cite)
 
     @checked
     def stream(self, query: str | Sequence[str], pages: Pages, **options: Unpack[Options]) -> Iterator[Highlights]:
@@ -399,6 +401,14 @@ class Client(BaseClient):
     def locate(self, page: str, quote: str, *, timeout: float | None = None) -> Located:
         """Find where a quote stands in a page: see `pullquote.locate`."""
         return self._native.locate(page, quote, {"timeout": timeout}).wait()
+
+    @checked
+    @signed_as(Highlighter.cite)
+    def cite(self, answer: str, pages: Pages, **options: Unpack[CiteOptions]) -> Cited:
+        """Find what supports each sentence of a text: see `Highlighter.cite`."""
+        call = check_cite(answer, pages, options)
+        request = read_files_of(call.request)
+        return Cited.of_json(self._native.cite(request, call.ids, call.numbers).wait())
 
     @checked
     def put_document(

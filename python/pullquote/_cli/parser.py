@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from pullquote import _native
 from pullquote._cli import (
+    cite_command,
     embed_command,
     highlight_command,
     job_command,
@@ -28,7 +29,7 @@ __all__ = ["Parser", "make_parser"]
 
 EXIT_CODES = """exit codes:
   0    done
-  1    nothing answers the question (highlight)
+  1    nothing answers the question (highlight), or a sentence is not fully supported (cite)
   2    an argument is wrong
   65   a file is not text, or a model cannot be used
   66   a file or a model is not there
@@ -49,6 +50,10 @@ EXAMPLES = {
   pullquote highlight --json -q "Who paid?" --max-total-highlights 3 pages/*.md
   pullquote highlight -q "Who paid?" --mark "<mark>" "</mark>" page.html
   pullquote highlight -q "What is this for?" https://example.org""",
+    "cite": """examples:
+  pullquote cite answer.md moon.html bread.txt
+  pullquote cite --json answer.md notes/*.md
+  some-model | pullquote cite - https://example.org/page""",
     "embed": """examples:
   pullquote embed -o vectors.npy lines.txt
   cut -f 2 table.tsv | pullquote embed -o vectors.npy --role query""",
@@ -164,6 +169,15 @@ def make_parser() -> Parser:
     highlight_command.add_options(highlight)
     highlight.set_defaults(run=highlight_command.run)
 
+    cite = add(
+        "cite",
+        "[OPTIONS] ANSWER SOURCE ...",
+        "check each sentence of a text against files",
+        "Prints the passages that support it, or that none does.",
+    )
+    cite_command.add_options(cite)
+    cite.set_defaults(run=cite_command.run)
+
     embed = add("embed", "[OPTIONS] -o FILE [FILE]", "write the vectors of lines of text to a .npy file", "")
     embed_command.add_options(embed)
     embed.set_defaults(run=embed_command.run)
@@ -189,8 +203,9 @@ def make_parser() -> Parser:
     mcp_command.add_options(mcp)
     mcp.set_defaults(run=mcp_command.run)
 
-    for command in (highlight, embed, serve, job):
-        _add_output(command, is_highlight=command is highlight, reads_text=command in {highlight, embed})
+    for command in (highlight, cite, embed, serve, job):
+        reads_text = command in {highlight, cite, embed}
+        _add_output(command, is_highlight=command is highlight, reads_text=reads_text)
     for name, command in commands.choices.items():
         add_settings(command, name)
     # A job reads each page once.

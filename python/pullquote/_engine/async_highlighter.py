@@ -19,6 +19,7 @@ from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
 from pullquote._models.engine_config import EngineConfig
 from pullquote._native import Embeddings, PendingCall
 from pullquote._native import Highlighter as NativeHighlighter
+from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import (
     Options,
     Pages,
@@ -29,6 +30,7 @@ from pullquote._request.options import (
     warn_of_truncation,
 )
 from pullquote._request.signatures import checked, configured_by, signed_as
+from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError
 
@@ -99,6 +101,19 @@ class AsyncHighlighter(EngineStatus):
         progress when leaving the loop early, use ``contextlib.aclosing``.
         """
         return stream_awaited(self._answer, *checked_stream(query, pages, options))
+
+    @checked
+    @signed_as(Highlighter.cite)
+    async def cite(self, answer: str, pages: Pages, **options: Unpack[CiteOptions]) -> Cited:
+        """Find what supports each sentence of a text: see `Highlighter.cite`."""
+        call = check_cite(answer, pages, options)
+        request = await read_files_off_loop(call.request)
+
+        def start(reply_to: ReplyTo, remaining: float | None) -> PendingCall:
+            request.options["timeout"] = remaining
+            return self._native.start_cite(request, call.ids, call.numbers, reply_to)
+
+        return Cited.of_json(await self._calls.run(start, options.get("timeout")))
 
     async def _answer(self, request: Request) -> Highlights:
         def start(reply_to: ReplyTo, remaining: float | None) -> PendingCall:

@@ -18,6 +18,7 @@ from pullquote._engine.page_files import read_files
 from pullquote._engine.stream import checked_stream, stream
 from pullquote._native import EngineSettings
 from pullquote._native import Highlighter as NativeHighlighter
+from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import (
     Dedupe,
     Effort,
@@ -33,11 +34,12 @@ from pullquote._request.options import (
     warn_of_truncation,
 )
 from pullquote._request.signatures import checked, signed_as
+from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
 from pullquote._results.ranked import RerankResult, rank
 from pullquote.arrow import ArrowTable, HighlightTable, column_names, table_options
 
-__all__ = ["Highlighter", "highlights", "parse_pieces", "shared_highlighter"]
+__all__ = ["Highlighter", "cite", "highlights", "parse_pieces", "shared_highlighter"]
 
 
 @checked
@@ -248,7 +250,53 @@ class Highlighter(EngineHandle):
         arguments = locals()
         request = read_files(check_request(query, texts, {name: arguments[name] for name in Options.__annotations__}))
         with call_progress() as report:
-            return Highlights(request, self._native.highlights(request, report))
+            return Highlights(request, self._native.highlights(request, report)).citing(self.cite)
+
+    @checked
+    def cite(
+        self,
+        answer: str,
+        pages: Pages,
+        *,
+        ids: Iterable[Any] | None = None,
+        titles: Iterable[str | None] | None = None,
+        numbers: Sequence[int] | None = None,
+        format: Format | Sequence[Format] = "auto",  # noqa: A002 - the field's word
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> Cited:
+        """Find what supports each sentence of a text that a model or a person wrote.
+
+        - `answer`: the text, in Markdown. Headings, code, questions and lines that introduce others claim nothing.
+        - `pages`: as `texts` of `highlights`; `ids`, `titles` and `format` are those of `highlights` too.
+        - `numbers`: for the numbers of markers from ``[1]`` on, the index of the page that each means. Without it, ``[1]`` is the
+          first page.
+        - `timeout`, `priority`: as in `highlights`.
+
+        Returns `citations.Cited`, which is true if every claim has full support. A sentence has full `support` if passages say it,
+        with all of its numbers, dates, names and quoted words, which are compared by value: 1,250 and 1.250,00, 3 million and
+        3,000,000, May 5, 2020 and 2020-05-05. What no passage has is `missing`. Its `markers`, such as ``[1]``, ``[1, 2]``,
+        ``[id]`` and links to a page's id, are held against what supports it. The same text and pages give the same result.
+
+        Raises `InvalidArgumentError` for a text without a letter or digit and for no pages, and the errors of `highlights`.
+
+        >>> cited = highlighter.cite("The moon is 390,000 km away [1].", [page])  # doctest: +SKIP
+        >>> cited.sentences[0].support, cited.sentences[0].missing[0].text  # doctest: +SKIP
+        ('partial', '390,000')
+        """
+        call = check_cite(
+            answer,
+            pages,
+            {
+                "ids": ids,
+                "titles": titles,
+                "numbers": numbers,
+                "format": format,
+                "timeout": timeout,
+                "priority": priority,
+            },
+        )
+        return Cited.of_json(self._native.cite(read_files(call.request), call.ids, call.numbers))
 
     @checked
     def stream(self, query: str | Sequence[str], pages: Pages, **options: Unpack[Options]) -> Iterator[Highlights]:
@@ -401,6 +449,29 @@ def highlights(
         model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
     )
     return highlighter.highlights(query, texts, **options)
+
+
+@checked
+@signed_as(Highlighter.cite, described_from="- `answer`:")
+def cite(
+    answer: str,
+    pages: Pages,
+    *,
+    model: str | Path | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    **options: Unpack[CiteOptions],
+) -> Cited:
+    """Find what supports each sentence of a text, on the highlighter that `highlights` uses.
+
+    - `model`, `revision`, `token`, `cache_dir`, `local_files_only`: as in `highlights`.
+    """
+    highlighter = shared_highlighter(
+        model, revision=revision, token=token, cache_dir=cache_dir, local_files_only=local_files_only
+    )
+    return highlighter.cite(answer, pages, **options)
 
 
 def _forget_shared() -> None:

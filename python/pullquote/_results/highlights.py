@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Number
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pullquote import _native
 from pullquote._request.options import Request
 from pullquote._request.signatures import did_you_mean
 from pullquote._results import notes, places, prompts, representations, tables
+from pullquote._results.cited import Cited
 from pullquote._results.fields import make_lists
 from pullquote._results.highlight import Highlight, mark_spans
 from pullquote._results.marks import Marks, merged, prose_spans, shown_span, start_of, without_blank_lines
@@ -65,6 +66,7 @@ class Highlights(Sequence[list[Highlight]]):
     """
 
     __slots__ = (
+        "_cite",
         "_columns",
         "_ends",
         "_prompted",
@@ -90,6 +92,8 @@ class Highlights(Sequence[list[Highlight]]):
     )
 
     _ends: NDArray[np.int64]
+    # What makes citations of these pages; `None` without a highlighter or client.
+    _cite: Callable[..., Cited] | None
     # How many passages the last prompt has; `None` before the first.
     _prompted: int | None
     spans: NDArray[np.int64]
@@ -116,7 +120,7 @@ class Highlights(Sequence[list[Highlight]]):
         """Made by `Highlighter.highlights`. `sources` are the texts that the caller has, if not those of the request."""
         sources = request.texts if sources is None else sources
         self._request, self._columns, self.ids = request, columns, request.ids
-        self._prompted = None
+        self._prompted = self._cite = None
         attributes = columns.columns()
         texts = zip(sources, attributes["texts"], strict=True)
         attributes["texts"] = [source if text is None else text for source, text in texts]
@@ -130,7 +134,8 @@ class Highlights(Sequence[list[Highlight]]):
             warn(message, UsageWarning)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"_columns": self._columns.json(self.texts)}
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        return kept | {"_columns": self._columns.json(self.texts), "_cite": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -362,6 +367,30 @@ class Highlights(Sequence[list[Highlight]]):
         have, also those of passages that `max_tokens` left out of it.
         """
         return prompts.resolve_all(self.best()[: self._prompted], answer)
+
+    def cite(self, answer: str, *, timeout: float | None = None) -> Cited:
+        """What supports each sentence of an answer in these pages: see `Highlighter.cite`.
+
+        The numbers of its markers are those of the last `prompt`, or else of `best`: ``[1]`` means the page of the first passage.
+
+        Raises `InvalidArgumentError` for a page that only the server has, and for a result that was pickled, streamed or awaited,
+        which has no highlighter: pass its `texts` to `cite`.
+        """
+        if self._cite is None:
+            message = "this result has no highlighter any more; call cite(answer, result.texts, ids=result.ids)"
+            raise InvalidArgumentError(message)
+        for page in range(len(self.texts)):
+            self.page_text(page)
+        numbers = [highlight.page for highlight in self.best()[: self._prompted]]
+        pages, titles = self._request.texts, self._request.titles
+        return self._cite(
+            answer, pages, ids=self.ids, titles=titles, format=self.formats, numbers=numbers, timeout=timeout
+        )
+
+    def citing(self, cite: Callable[..., Cited]) -> Self:
+        """Keep what holds an answer against these pages; return this result."""
+        self._cite = cite
+        return self
 
     def as_citations(self) -> list[prompts.Citation]:
         """The highlights, best first, as citations of the type ``char_location`` in Anthropic's Messages API."""

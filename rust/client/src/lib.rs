@@ -8,6 +8,7 @@
 //! it has none.
 
 mod call_options;
+mod cite;
 mod client;
 pub mod columns;
 mod endpoints;
@@ -26,6 +27,7 @@ mod stored_documents;
 mod vectors;
 
 pub use call_options::CallOptions;
+pub use cite::CiteArguments;
 pub use client::Client;
 pub use columns::Columns;
 pub use forms::File;

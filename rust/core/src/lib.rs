@@ -15,7 +15,9 @@
 //! | [`highlights`] | passages within a budget |
 //! | [`quotes`] | where a quoted text stands in a page |
 //! | [`engine`] | requests from start to end: options, cache, steps, hosted encoders |
+//! | [`citations`] | what supports each sentence of a written text |
 
+pub mod citations;
 pub mod encoder;
 pub mod engine;
 pub mod error;

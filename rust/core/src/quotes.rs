@@ -4,12 +4,12 @@
 //! stand for which, and `differences` says in words what differs. All of it takes time linear in the page.
 
 mod alignment;
-mod amounts;
+pub(crate) mod amounts;
 mod differences;
 mod edges;
 mod letters;
 mod markup;
-mod negation;
+pub(crate) mod negation;
 mod search;
 
 use pullquote_wire::quotes::{Difference, DifferenceKind, Located, Place, PlacePart, QuoteStatus};

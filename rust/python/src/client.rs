@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use numpy::PyArray2;
-use pullquote_client::{CallOptions, File, HighlightsArguments, ReturnOptions, StoredDocument, Vectors};
+use pullquote_client::{CallOptions, CiteArguments, File, HighlightsArguments, ReturnOptions, StoredDocument, Vectors};
 use pullquote_core::engine::Request;
 use pullquote_core::engine::options::seconds;
 use pullquote_core::error::{ErrorKind, Result};
@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::PyDict;
 
+use crate::citations::to_json;
 use crate::completion::{CompletionSender, IntoPython, PendingCall, ReplyTo};
 use crate::failures::{Failure, raise};
 use crate::highlight_columns::HighlightColumns;
@@ -277,6 +278,21 @@ impl Client {
         Ok(self.call(self.client.locate(page, quote, read_call_options(options)?), |py, located| {
             Located::from(located).into_py_any(py)
         }))
+    }
+
+    fn cite(
+        &self,
+        request: HighlightsCall<'_>,
+        ids: Vec<Option<String>>,
+        numbers: Option<Vec<usize>>,
+    ) -> PyResult<ClientCall> {
+        let HighlightsCall { request, options, .. } = request;
+        let call = CallOptions::new(
+            options.timeout.map(seconds).transpose().map_err(Failure)?,
+            Some(options.priority).filter(|priority| *priority != 0),
+        );
+        let cite = CiteArguments { texts: request, ids, numbers, format: options.format };
+        Ok(self.call(self.client.cite(cite, call), |py, cited| to_json(&cited).map_err(Failure)?.into_py_any(py)))
     }
 
     fn put_document(

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrow::{self, ColumnNames, Table};
+use crate::citations::CiteCall;
 use crate::completion::{CompletionSender, PendingCall, ReplyTo};
 use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
@@ -79,6 +80,34 @@ impl Highlighter {
             self.engine.wait(&call, self.engine.highlights(&request, &question, &call))
         })?;
         HighlightColumns::of_answers(py, answers)
+    }
+
+    fn cite(
+        &self,
+        py: Python<'_>,
+        request: HighlightsCall<'_>,
+        ids: Vec<Option<String>>,
+        numbers: Option<Vec<usize>>,
+    ) -> PyResult<String> {
+        let HighlightsCall { request, options, .. } = request;
+        let cite = CiteCall { request, ids, numbers };
+        leave_python(py, options.timeout, |call| {
+            let call = call.clone().with_priority(options.priority);
+            self.engine.wait(&call, cite.run(&self.engine, &call))
+        })
+    }
+
+    fn start_cite(
+        &self,
+        request: HighlightsCall<'_>,
+        ids: Vec<Option<String>>,
+        numbers: Option<Vec<usize>>,
+        reply_to: ReplyTo<'_>,
+    ) -> PyResult<PendingCall> {
+        let (request, _, call) = request.detach()?;
+        let cite = CiteCall { request, ids, numbers };
+        let work = |engine: Arc<Engine>, call: Arc<Call<'static>>| async move { cite.run(&engine, &call).await };
+        self.start(call, reply_to, work, |py, cited| cited.into_py_any(py))
     }
 
     fn highlights_arrow(

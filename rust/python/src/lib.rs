@@ -4,6 +4,7 @@
 //! public classes are in `python/pullquote`.
 
 mod arrow;
+mod citations;
 mod client;
 mod completion;
 mod config;

@@ -1,5 +1,6 @@
 //! The routes, an API in each module.
 
+pub(crate) mod cite;
 pub(crate) mod cohere;
 pub(crate) mod exa;
 pub(crate) mod health;
@@ -39,9 +40,10 @@ use crate::http::route_table::{Access, RouteTable};
 /// fetches web pages.
 pub(crate) fn all(fetches: bool) -> (Vec<Route>, Schemas) {
     type Family = fn(&mut Schemas) -> Vec<Route>;
-    let families: [Family; 14] = [
+    let families: [Family; 15] = [
         highlights::routes,
         locate::routes,
+        cite::routes,
         render::routes,
         stored_documents::routes,
         exa::routes,

@@ -10,7 +10,7 @@ use crate::schema::ByteCount;
 crate::settings! {
     /// The settings of a client. Not `Debug`: a key is in it.
     pub struct ClientSettings {
-        ["use a server" for "highlight embed mcp"]
+        ["use a server" for "highlight cite embed mcp"]
 
         /// Address of `pullquote serve`, such as `http://127.0.0.1:8080` or `unix:/run/pullquote.sock`; or a list of servers with
         /// the same model.

@@ -15,7 +15,7 @@ crate::settings! {
     /// The arguments of an engine. `encoder` is here where it has a name; other encoders are Python objects.
     #[derive(Debug)]
     pub struct EngineSettings {
-        ["model and devices" for "highlight embed serve job mcp"]
+        ["model and devices" for "highlight cite embed serve job mcp"]
 
         /// Name of a model of the Hugging Face Hub, such as BAAI/bge-small-en-v1.5, or the directory of one.
         ///
@@ -99,7 +99,7 @@ crate::settings! {
         #[schemars(extend("x-default" = "main"))]
         revision: Option<String> = None,
 
-        ["prompts and vectors" for "highlight embed serve mcp"]
+        ["prompts and vectors" for "highlight cite embed serve mcp"]
 
         /// Values of a vector to keep; vectors are cut, and scaled to unit length.
         #[schemars(range(min = 1), extend(

@@ -3,6 +3,7 @@
 //! HTTP, the client, Arrow, MCP, Python's classes and the documentation read these types or are generated from them. They hold
 //! names, types, defaults, ranges and doc comments; what a value does stands where it acts.
 
+pub mod citations;
 pub mod client;
 pub mod documents;
 pub mod embedding_dtype;

@@ -139,7 +139,7 @@ crate::settings! {
         ///
         /// Its work stops, and the call raises `DeadlineExceededError`. Over HTTP it is the header `Request-Timeout-Ms`.
         #[schemars(extend(
-            "exclusiveMinimum" = 0, "x-commands" = "highlight embed",
+            "exclusiveMinimum" = 0, "x-commands" = "highlight cite embed",
             "x-help" = "Seconds for each call, or with --server for each request (default: none, or 60 with --server)."
         ))]
         timeout: Option<f64> = None,

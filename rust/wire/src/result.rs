@@ -183,7 +183,7 @@ pub struct Origin {
 }
 
 /// A heading or a table's header above a passage: `page[start:end] == text`.
-#[derive(Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct Breadcrumb<'page> {
     /// The page's text from `start` to `end`.
     pub text: Cow<'page, str>,

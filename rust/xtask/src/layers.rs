@@ -20,6 +20,7 @@ const LAWS: [Law; 3] = [
         source: "rust/core/src",
         rooms: &[
             "error", "runtime", "encoder", "text", "tokens", "scheduler", "ranking", "highlights", "quotes", "engine",
+            "citations",
         ],
     },
     Law {
@@ -33,7 +34,7 @@ const LAWS: [Law; 3] = [
         source: "rust/client/src",
         rooms: &[
             "raw", "settings", "call_options", "forms", "rows", "columns", "retry_advice", "request_error", "retry",
-            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "locate", "stored_documents",
+            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "locate", "cite", "stored_documents",
         ],
     },
 ];

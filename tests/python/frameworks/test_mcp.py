@@ -141,7 +141,7 @@ def test_tools_are_those_of_the_server(storing: ServerProcess, folder: Path) -> 
     found = tools(agent(*options))
     with running_server("--dtype", "float32", "--fetch") as server:
         expected = tools(f"{server.url}/mcp")
-    assert list(found) == list(expected) == ["highlights", "locate", "search", "fetch"]
+    assert list(found) == list(expected) == ["highlights", "locate", "cite", "search", "fetch"]
     assert "files" in found["highlights"].input_schema["properties"]
     for name, tool in expected.items():
         assert described(found[name], without="files") == described(tool)
@@ -149,7 +149,7 @@ def test_tools_are_those_of_the_server(storing: ServerProcess, folder: Path) -> 
 
 def test_tools_take_only_what_is_switched_on(folder: Path) -> None:
     found = tools(agent())
-    assert list(found) == ["highlights", "locate"]
+    assert list(found) == ["highlights", "locate", "cite"]
     tool = found["highlights"]
     assert set(tool.input_schema["properties"]) == {"query", "texts", "max_tokens", "max_passages"}
     assert tool.input_schema["required"] == ["query"]

@@ -51,7 +51,7 @@ def test_tools_take_urls_only_with_fetching(serving: ServerProcess, fetch: bool)
     else:
         with letter_server() as server:
             found = tools(f"{server.url}/mcp")
-    assert list(found) == ["highlights", "locate", "search", "fetch"]
+    assert list(found) == ["highlights", "locate", "cite", "search", "fetch"]
     arguments = {"query", "texts", "max_tokens", "max_passages", *(["urls"] if fetch else [])}
     assert set(found["highlights"].input_schema["properties"]) == arguments
     assert found["highlights"].annotations.open_world_hint == fetch

@@ -483,3 +483,21 @@ def test_bash_completes_options_and_values(tmp_path: Path) -> None:
     assert completed("pullquote", "completion", "z") == ["zsh"]
     assert completed("pullquote", "models", "g") == ["get"]
     assert completed("pullquote", "highlight", "a") == []
+
+
+def test_cite_marks_unsupported_sentences_and_exits_with_1(page: Path, tmp_path: Path) -> None:
+    answer = tmp_path / "answer.md"
+    answer.write_text(
+        "# Bread\n\nBread is baked from flour [1]. Whales sing in the deep ocean [1].\n", encoding="utf-8"
+    )
+    done = run("cite", answer, page)
+    assert done.returncode == 1, done.stderr
+    out = done.stdout.decode()
+    assert "✓ Bread is baked from flour [1]." in out
+    assert "✗ Whales sing in the deep ocean [1]." in out
+    assert "Bread is baked from flour." in out
+    assert run("cite", "--exit-zero", answer, page).returncode == 0
+    supported = run("cite", "--json", "-", page, stdin=b"Bread is baked from flour.")
+    assert supported.returncode == 0, supported.stderr
+    assert json.loads(supported.stdout)["sentences"][0]["passages"][0]["id"] == str(page)
+    assert run("cite", answer, tmp_path / "none.txt").returncode == 66

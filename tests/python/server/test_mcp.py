@@ -40,7 +40,7 @@ def test_requests_stand_alone(server: ServerProcess) -> None:
     assert "mcp-session-id" not in answer.headers
     body = answer.json()
     assert body["id"] == 7
-    assert [tool["name"] for tool in body["result"]["tools"]] == ["highlights", "locate", "search", "fetch"]
+    assert [tool["name"] for tool in body["result"]["tools"]] == ["highlights", "locate", "cite", "search", "fetch"]
     assert post(server, {"jsonrpc": "2.0", "id": 8, "method": "ping"}).json() == {
         "jsonrpc": "2.0",
         "id": 8,

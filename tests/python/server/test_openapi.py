@@ -83,6 +83,7 @@ ALTERNATIVES = {
 
 # Routes that answer 422; all others have 400 in its place.
 WITH_422 = (
+    "/cite",
     "/locate",
     "/highlights",
     "/predictions/semantic_highlighter",

@@ -5,13 +5,22 @@ import pkgutil
 
 import pullquote
 
-PUBLIC = {"engine", "client", "arrow", "documents", "errors", "quotes", "jobs", "ray", "vllm"}
+PUBLIC = {"engine", "client", "arrow", "documents", "errors", "quotes", "citations", "jobs", "ray", "vllm"}
 # Adapters, which need their frameworks.
 ADAPTERS = {"dspy", "haystack", "langchain", "llamaindex"}
 
 
-def test_the_package_exports_twelve_names() -> None:
-    names = {"highlights", "locate", "parse_pieces", "Highlighter", "AsyncHighlighter", "Highlight", "Highlights"}
+def test_the_package_exports_thirteen_names() -> None:
+    names = {
+        "cite",
+        "highlights",
+        "locate",
+        "parse_pieces",
+        "Highlighter",
+        "AsyncHighlighter",
+        "Highlight",
+        "Highlights",
+    }
     names |= {"Client", "AsyncClient", "PullquoteError", "__version__", "tool_schema"}
     assert set(pullquote.__all__) == set(dir(pullquote)) == names
     assert all(hasattr(pullquote, name) for name in names)

@@ -45,7 +45,7 @@ fn is_same(first: &str, second: &str) -> bool {
 }
 
 /// The numbers that may be meant, in a normal form: a mark either groups digits or begins the decimals.
-fn readings(number: &str) -> Vec<String> {
+pub(crate) fn readings(number: &str) -> Vec<String> {
     let parts: Vec<&str> = number.split(is_mark).collect();
     let are_groups = |parts: &[&str]| {
         parts.first().is_some_and(|first| parts.len() == 1 || first.len() <= 3)

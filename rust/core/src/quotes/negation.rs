@@ -19,14 +19,14 @@ const UNSPACED: [&str; 13] = ["不", "没", "沒", "無", "无", "非", "未", "
 const PREFIXES: [&str; 10] = ["n", "un", "in", "im", "il", "ir", "dis", "non", "mis", "anti"];
 
 /// Whether a word denies.
-pub(super) fn is_negation(word: &str) -> bool {
+pub(crate) fn is_negation(word: &str) -> bool {
     static WORDS: LazyLock<FxHashSet<&str>> = LazyLock::new(|| NEGATIONS.split_whitespace().collect());
     let word = word.to_lowercase().replace('’', "'");
     let word = word.trim_matches(|c: char| !c.is_alphanumeric());
     WORDS.contains(word) || word.ends_with("n't") || word.starts_with("n'")
 }
 
-pub(super) fn has_unspaced(text: &str) -> bool {
+pub(crate) fn has_unspaced(text: &str) -> bool {
     UNSPACED.iter().any(|negation| text.contains(negation))
 }
 

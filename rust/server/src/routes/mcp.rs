@@ -1,12 +1,14 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP, by its official SDK, for agents.
 //!
-//! `highlights` reads the texts and addresses of its call, `locate` checks a quote of a text; `search` and `fetch` are
+//! `highlights` reads the texts and addresses of its call, `locate` checks a quote of a text, `cite` the
+//! sentences of an answer; `search` and `fetch` are
 //! over this server's stored documents. Every request stands alone: there are no sessions, and each answer is one JSON
 //! document. `crate::stdio` has the same tools over standard input and output.
 //!
 //! The SDK reads the protocol only. As on other routes, the server admits the request and reads its body first. A
 //! tool's work waits for its permit: the SDK carries the request's [`Exchange`] to the tool and back.
 
+mod cite;
 pub(super) mod failure;
 mod highlights;
 mod locate;
@@ -39,6 +41,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
+use self::cite::{CiteArguments, Sentences};
 use self::failure::MCP;
 pub(crate) use self::highlights::{FailedSource, SOME_FAILED, ToolAnswer};
 use self::highlights::{HighlightsArguments, highlights};
@@ -82,7 +85,7 @@ pub(super) fn routes(fetches: bool) -> Vec<Route> {
     vec![
         API.post("/mcp", exchange, "mcp", "Answer an agent")
             .described(
-                "Streamable HTTP without sessions. The tools are `highlights`, `locate`, and `search` and `fetch` over the stored \
+                "Streamable HTTP without sessions. The tools are `highlights`, `locate`, `cite`, and `search` and `fetch` over the stored \
                  documents; `tools/list` describes them. What an agent can correct is a result with `isError`.",
             )
             .reads(message("A JSON-RPC request or notification."), example)
@@ -131,8 +134,13 @@ pub(crate) fn tools(sources: Sources) -> Vec<Tool> {
     let locate = tool("locate", "Check a quote", description, false)
         .with_input_schema::<LocateArguments>()
         .with_output_schema::<Places>();
+    let description = "Check a written answer against texts: for each sentence the passages that support it or that none does, and \
+                       its numbers, dates and names that no passage has.";
+    let cite = tool("cite", "Check an answer", description, false)
+        .with_input_schema::<CiteArguments>()
+        .with_output_schema::<Sentences>();
     if !sources.stored {
-        return vec![find, locate];
+        return vec![find, locate, cite];
     }
     let description =
         "Search the stored documents; `fetch` reads one of the results, and `highlights` finds passages in texts.";
@@ -142,7 +150,7 @@ pub(crate) fn tools(sources: Sources) -> Vec<Tool> {
     let fetch = tool("fetch", "Read a stored document", "Read a whole stored document.", false)
         .with_input_schema::<FetchArguments>()
         .with_output_schema::<Page>();
-    vec![find, locate, search, fetch]
+    vec![find, locate, cite, search, fetch]
 }
 
 pub(crate) fn server_config() -> ServerConfig {
@@ -271,6 +279,7 @@ impl ServerHandler for Tools {
             match call.name.as_ref() {
                 "highlights" => highlights(app, &mut admitted, arguments).await,
                 "locate" => locate::find(&mut admitted, arguments).await,
+                "cite" => cite::check(&mut admitted, arguments).await,
                 "search" => search(&mut admitted, arguments).await,
                 "fetch" => fetch(&mut admitted, arguments).await,
                 name => Err(Failure::new(Cause::Core(ErrorKind::NotFound), format!("Unknown tool: {name}"))),
