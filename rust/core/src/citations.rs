@@ -37,6 +37,10 @@ pub const CLAIMS_AT_ONCE: usize = 64;
 /// Passages of each page that are compared with a sentence.
 const CANDIDATES: i64 = 3;
 
+/// Sentences of a page that are encoded for each sentence of the text, before those that could still be among the best. A
+/// sentence has more words than a question, so that words alone nearly find what says it.
+const LIKELY: usize = 4;
+
 /// Passages that together may support a sentence.
 const MOST_TOGETHER: usize = 3;
 
@@ -97,9 +101,11 @@ pub async fn cite(
         context: 2,
         dedupe: DedupeOption::None,
         pairing: PairingOption::All,
+        // A reranker scores answers to questions.
+        rerank_top: 0,
         ..Options::default()
     };
-    let question = Question::new(&options)?;
+    let question = Question { likely_windows: Some(LIKELY), ..Question::new(&options)? };
     let places = Places::new(answer, claims, offsets);
     let claiming: Vec<usize> =
         (0..claims.sentences.len()).filter(|one| claims.sentences[*one].query.is_some()).collect();
@@ -385,7 +391,7 @@ fn without_number(heading: &str) -> &str {
     if text[..text.len() - rest.len()].contains('.') { rest } else { text }
 }
 
-/// The beginning of a text, at most so many bytes.
+/// The beginning of a text, at most this number of bytes.
 fn head(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]

@@ -21,6 +21,7 @@ fn engine(cache_bytes: usize) -> Engine {
 fn question(effort: Effort, limits: Options) -> Question {
     Question {
         rerank_top: 0,
+        likely_windows: None,
         unit: Unit::Sentence,
         windows: Windows::new(3, 1, false).unwrap(),
         expand: true,

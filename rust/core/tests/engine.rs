@@ -29,6 +29,7 @@ fn small_model() -> (crate::common::Folder, Model) {
 fn question() -> Question {
     Question {
         rerank_top: 0,
+        likely_windows: None,
         unit: Unit::Sentence,
         windows: Windows::new(2, 1, false).unwrap(),
         expand: true,

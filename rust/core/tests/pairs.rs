@@ -22,6 +22,7 @@ fn engine(poison: Poison) -> Engine {
 fn question() -> Question {
     Question {
         rerank_top: 0,
+        likely_windows: None,
         unit: Unit::Sentence,
         windows: Windows::new(2, 1, false).unwrap(),
         expand: true,

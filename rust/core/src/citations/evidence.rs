@@ -75,7 +75,7 @@ const FAMILY: usize = 5;
 /// How much a word of the same family counts.
 const OF_FAMILY: f32 = 0.7;
 
-/// Of a passage's sentences, those count that have so much of what the best one has.
+/// Of a passage's sentences, those count that have this share of what the best one has.
 const FOCUS: f32 = 0.5;
 
 /// From this share of a passage's sentence in the claim on, both say about the same.
@@ -137,9 +137,9 @@ impl Claim {
         let count =
             |kinds: &[FactKind]| missing.iter().filter(|place| kinds.contains(&self.facts[**place].kind)).count();
         let values = count(&[FactKind::Number, FactKind::Date, FactKind::Quote]).min(2);
-        let names = count(&[FactKind::Name]).min(3);
+        let lost_names = count(&[FactKind::Name]).min(3);
         let about = OF_ALL * all + OF_OWN * own + OF_COSINE * cosine - OFFSET;
-        let lacking = OF_VALUE * values as f32 + OF_NAME * names as f32 + if is_denied { OF_DENIAL } else { 0.0 };
+        let lacking = OF_VALUE * values as f32 + OF_NAME * lost_names as f32 + if is_denied { OF_DENIAL } else { 0.0 };
         Evidence {
             related: sigmoid(about),
             probability: sigmoid(about - lacking),

@@ -29,6 +29,8 @@ pub struct Question {
     pub bounds: Bounds,
     /// The most passages of an answer that a reranker scores.
     pub rerank_top: usize,
+    /// Windows of a page to encode for each query, before those that could still be among the best; `None` is by the limits.
+    pub likely_windows: Option<usize>,
 }
 
 impl Question {
@@ -48,6 +50,7 @@ impl Question {
         };
         Ok(Self {
             rerank_top,
+            likely_windows: None,
             unit: options.unit,
             windows: Windows::new(options.highlight_length, options.step_size, options.allow_gaps)?,
             expand: options.expand,
@@ -83,6 +86,7 @@ impl Question {
         CandidateLimits {
             effort: self.effort,
             passages: self.bounds.max_passages(),
+            likely: self.likely_windows,
             shared_passages: self.bounds.shared_passages(),
             chars: budget.chars,
             tokens: budget.tokens,

@@ -34,6 +34,8 @@ pub(crate) struct CandidateLimits {
     pub(crate) effort: Effort,
     /// Passages of a page; `None` if only a budget limits them.
     pub(crate) passages: Option<usize>,
+    /// Likely windows of a page; `None` if passages and budgets determine them.
+    pub(crate) likely: Option<usize>,
     /// About the most passages of all pages together; `None` if they share no limit.
     pub(crate) shared_passages: Option<usize>,
     pub(crate) chars: usize,
@@ -175,7 +177,7 @@ fn likely(page: &Prediction, deviation: f64, limits: &CandidateLimits, is_previe
         return Selection { windows: WindowSelection::All, sample: None, is_preview: false };
     }
     let seeds = seeds_by_prediction(page, deviation);
-    let best = windows_of_best(page, seeds.as_deref(), MIN_LIKELY);
+    let best = windows_of_best(page, seeds.as_deref(), limits.likely.unwrap_or(MIN_LIKELY));
     let others = sample_others(page, &best, sampled);
     if is_preview {
         let best = windows_of_best(page, seeds.as_deref(), PREVIEW_LIKELY);
@@ -183,7 +185,7 @@ fn likely(page: &Prediction, deviation: f64, limits: &CandidateLimits, is_previe
         let windows = union(&best, &others);
         return Selection { windows, sample: Some(CosineSample { best, others }), is_preview };
     }
-    let count = likely_count(page, limits);
+    let count = limits.likely.unwrap_or_else(|| likely_count(page, limits));
     let windows = if limits.effort == Effort::Full || count.saturating_add(sampled) >= all {
         WindowSelection::All
     } else {
