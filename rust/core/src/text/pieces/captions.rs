@@ -13,17 +13,14 @@ const SHORTEST_CAPTIONS: usize = 150;
 /// A part of subtitles, whose marks belong to no sentence.
 pub(super) struct Captions<'text> {
     text: &'text str,
-    /// The start of the part, to which `marks` are relative.
     start: usize,
-    marks: CueMarks,
+    marks: &'text CueMarks,
     masked: String,
 }
 
 impl<'text> Captions<'text> {
-    pub(super) fn new(text: &'text str, part: ByteSpan) -> Self {
-        let marks = CueMarks::new(part.of(text));
-        let masked = marks.masked(part.of(text));
-        Self { text, start: part.start, marks, masked }
+    pub(super) fn new(text: &'text str, part: ByteSpan, marks: &'text CueMarks) -> Self {
+        Self { text, start: part.start, marks, masked: marks.masked(text, part) }
     }
 
     /// The part with spaces instead of the marks.
@@ -37,13 +34,12 @@ impl<'text> Captions<'text> {
         let inside = ByteSpan { start: start - self.start, end: end - self.start }.trimmed(&self.masked);
         let words = ByteSpan { start: self.start + inside.start, end: self.start + inside.end };
         let is_long = words.len() > LONGEST_CAPTIONS;
-        let first = self.marks.spans.partition_point(|mark| self.start + mark.end <= start);
         let mut at = words.start;
-        for mark in &self.marks.spans[first..] {
-            let mark = ByteSpan { start: self.start + mark.start, end: self.start + mark.end };
+        for mark in self.marks.after(start) {
             if mark.start >= end {
                 break;
             }
+            let mark = ByteSpan { start: mark.start.max(start), end: mark.end.min(end) };
             let is_outside = inside.is_empty() || mark.end <= words.start || mark.start >= words.end;
             let is_joint = is_long && mark.start >= at + SHORTEST_CAPTIONS;
             if mark.start >= words.end && at < words.end {

@@ -8,6 +8,9 @@ use super::marks::{is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 use crate::text::page::marks_around;
 
+/// Bytes of the longest title with marks around it.
+const LONGEST_TITLE: usize = 100;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) start: usize,
@@ -46,6 +49,15 @@ pub(super) enum LineShape {
 }
 
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
+    lines_of(text, shape)
+}
+
+/// The lines of a paragraph of a page with markup, which are text whatever they look like.
+pub(super) fn text_lines(text: &str) -> impl Iterator<Item = Line> {
+    lines_of(text, |line| if line.is_empty() { LineShape::Blank } else { LineShape::Text })
+}
+
+fn lines_of(text: &str, shape: impl Fn(&str) -> LineShape) -> impl Iterator<Item = Line> {
     let mut start = 0;
     std::iter::from_fn(move || {
         if start == text.len() {
@@ -127,6 +139,9 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
     }
     let length = content.bytes().take_while(|&byte| byte == mark).count();
     let after = &content[length..];
+    if is_decorated(content, mark, length) {
+        return Some(LineShape::Heading);
+    }
     match mark {
         b'#' => (length <= 6 && after.starts_with([' ', '\t'])).then_some(LineShape::Heading),
         b'`' if after.contains('`') => None,
@@ -142,6 +157,20 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
                 .then_some(LineShape::Rule { underlines: false })
         }
     }
+}
+
+/// Whether marks stand on both sides of a title, or before it in a wiki: `== Title ==`, `*** TITLE ***`, `== Title`.
+fn is_decorated(content: &str, mark: u8, length: usize) -> bool {
+    let is_wiki = mark == b'=' && (2..=6).contains(&length);
+    let title = &content[length..];
+    let inside = title.trim_end_matches(char::from(mark));
+    let is_closed = title.len() - inside.len() == length && inside.ends_with(' ');
+    length >= 2
+        && matches!(mark, b'=' | b'*' | b'-' | b'~' | b'+')
+        && content.len() <= LONGEST_TITLE
+        && (is_closed && (is_wiki || length >= 3) || is_wiki && inside.len() == title.len())
+        && title.starts_with(' ')
+        && inside.trim_start().starts_with(char::is_alphanumeric)
 }
 
 #[cfg(test)]

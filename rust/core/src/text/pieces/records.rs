@@ -9,13 +9,16 @@ mod csv;
 mod cues;
 pub(super) mod cuts;
 mod entries;
+mod paragraphs;
 mod run;
+mod speakers;
 mod stamps;
 
 use super::lines::{Line, LineShape};
 use crate::text::page::{BlockKind, boundary_from};
-pub(super) use cues::{CueMarks, cue_labels};
+pub(super) use cues::CueMarks;
 pub(super) use entries::turn_label;
+pub(super) use paragraphs::with_records;
 use run::{Lines, Run};
 
 /// Longer lines, in bytes, may be dumps of data.
@@ -26,16 +29,25 @@ pub(super) struct Runs<'text> {
     lines: Lines<'text>,
     /// For each finder, the line before which it has read all and found nothing.
     failed: [usize; FINDERS.len()],
+    finders: &'static [Finder],
 }
 
 /// Reads the run that begins with a line. Without one, returns the number of the first line that it has not read.
 type Finder = fn(&Lines<'_>, usize) -> Result<Run, usize>;
 
-const FINDERS: [Finder; 6] = [cues::run, csv::run, entries::run, code::run, columns::run, dump];
+const FINDERS: [Finder; 7] = [cues::run, csv::run, entries::run, speakers::run, code::run, columns::run, dump];
+
+/// Where markup says what is code.
+const FINDERS_IN_MARKUP: [Finder; 5] = [cues::run, csv::run, entries::run, speakers::run, columns::run];
 
 impl<'text> Runs<'text> {
     pub(super) const fn new(text: &'text str, lines: &'text [Line]) -> Self {
-        Self { lines: Lines::new(text, lines), failed: [0; FINDERS.len()] }
+        Self { lines: Lines::new(text, lines), failed: [0; FINDERS.len()], finders: &FINDERS }
+    }
+
+    /// Of lines of prose between markup.
+    const fn in_markup(text: &'text str, lines: &'text [Line]) -> Self {
+        Self { finders: &FINDERS_IN_MARKUP, ..Self::new(text, lines) }
     }
 
     /// The run that begins with a line.
@@ -45,7 +57,7 @@ impl<'text> Runs<'text> {
             return None;
         }
         self.lines.reach(line);
-        for (finder, failed) in FINDERS.iter().zip(&mut self.failed) {
+        for (finder, failed) in self.finders.iter().zip(&mut self.failed) {
             if *failed > line {
                 continue;
             }

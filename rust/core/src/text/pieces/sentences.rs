@@ -27,8 +27,10 @@ use super::marks::{
     has_capitals, has_substitutes, is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening,
     is_terminal,
 };
+use super::records::CueMarks;
 use super::references::is_reference;
 use super::sentence_tails::attached_end;
+use super::table_captions::is_caption;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{Block, BlockKind, ByteSpan, boundary_from};
@@ -77,16 +79,16 @@ const MAX_ATTACHED_CHARS: usize = 64;
 /// Those of `check`.
 pub fn sentences(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
     let mut all = Vec::new();
-    for_each_block(text, &blocks(text, check)?, check, |_, sentences| all.append(sentences))?;
+    for_each_block(text, &blocks(text, check)?, check, |_, sentences, _| all.append(sentences))?;
     Ok(all)
 }
 
-/// Calls `each` with every block and its sentences, in order.
+/// Calls `each` with every block, its sentences, and the marks of subtitles, in order.
 pub(super) fn for_each_block(
     text: &str,
     blocks: &[Block],
     check: &Check,
-    mut each: impl FnMut(&Block, &mut Vec<ByteSpan>),
+    mut each: impl FnMut(&Block, &mut Vec<ByteSpan>, Option<&CueMarks>),
 ) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
     let script = Script { has_capitals: has_capitals(text), has_substitutes: has_substitutes(text) };
@@ -95,17 +97,18 @@ pub(super) fn for_each_block(
         let (mut start, mut bytes) = (block.span.start, PART_BYTES);
         let is_entry = matches!(block.kind, BlockKind::Prose | BlockKind::Item) && is_reference(block.span.of(text));
         let kind = if is_entry { BlockKind::Record } else { block.kind };
+        let marks = (kind == BlockKind::Captions).then(|| CueMarks::new(text, block.span, check)).transpose()?;
         while start < block.span.end {
             checkpoints.reach(start)?;
             let end = boundary_from(text, start.saturating_add(bytes).min(block.span.end));
             let is_last = end == block.span.end;
             let part = ByteSpan { start, end };
-            let next = push_part(text, part, is_last, kind, script, &mut sentences);
+            let next = push_part(text, part, is_last, (kind, marks.as_ref()), script, &mut sentences);
             // A longer part, if this is not even one unit.
             bytes = if next == start { bytes.saturating_mul(2) } else { PART_BYTES };
             start = next;
         }
-        each(block, &mut sentences);
+        each(block, &mut sentences, marks.as_ref());
         sentences.clear();
     }
     Ok(())
@@ -117,13 +120,13 @@ fn push_part(
     text: &str,
     part: ByteSpan,
     is_last: bool,
-    kind: BlockKind,
+    (kind, marks): (BlockKind, Option<&CueMarks>),
     script: Script,
     units: &mut Vec<ByteSpan>,
 ) -> usize {
     let is_complete = |span: &ByteSpan| is_last || span.end + LOOKAHEAD_BYTES <= part.end;
     let mut open: Option<ByteSpan> = None;
-    let captions = (kind == BlockKind::Captions).then(|| Captions::new(text, part));
+    let captions = marks.map(|marks| Captions::new(text, part, marks));
     let push = |sentence: ByteSpan, units: &mut Vec<ByteSpan>| match &captions {
         Some(captions) => captions.push_units(sentence, units),
         None if kind.is_whole() => push_record(text, sentence, units),
@@ -379,6 +382,10 @@ impl Prose<'_> {
         }
         let text = content(&self.text[start..end]).trim_end();
         let is_mark = |mark: Mark| mark.is_sure || mark.style.label.is_empty() || (self.is_item && start == 0);
+        // The number of a caption: `Table 2. Mills by year.`
+        if start == 0 && is_caption(text) && text.split_whitespace().nth(2).is_none() {
+            return true;
+        }
         let beginning = content(&self.text[start..boundary_from(self.text, end + LONGEST_MARK)]);
         Mark::at_start(beginning).is_some_and(is_mark) && Mark::end_of_all(beginning) >= text.len()
     }

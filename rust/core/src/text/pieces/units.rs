@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::blocks::blocks;
-use super::records::{CueMarks, cue_labels, turn_label};
+use super::records::{CueMarks, turn_label, with_records};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
 use crate::error::Result;
@@ -71,7 +71,7 @@ impl Units {
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan], check: &Check) -> Result<Self> {
         let has_markup = layout.is_some();
         let layout = &match layout {
-            Some(layout) => with_titles(text, layout, check)?,
+            Some(layout) => with_titles(text, &with_records(text, layout, check)?, check)?,
             None => blocks(text, check)?,
         };
         let mut spans: Vec<ByteSpan> = Vec::new();
@@ -79,7 +79,7 @@ impl Units {
         let mut labels: Vec<Label> = Vec::new();
         let all_links = links;
         let mut links = links.iter().peekable();
-        for_each_block(text, layout, check, |block, sentences| {
+        for_each_block(text, layout, check, |block, sentences, marks| {
             let first = spans.len();
             for sentence in sentences.iter() {
                 let here = spans.len();
@@ -100,8 +100,9 @@ impl Units {
             let is_header = block.kind == BlockKind::HeaderRow;
             let kind = if is_header { BlockKind::Row } else { block.kind };
             add_labels(text, block, &mut labels);
-            if kind == BlockKind::Captions {
-                add_captions(text, block, &spans[first..], first, &mut leaves);
+            if let Some(marks) = marks {
+                labels.extend(marks.labels.iter().map(|span| Label { span: *span, end: block.span.end }));
+                add_captions(marks, &spans[first..], first, &mut leaves);
                 return;
             }
             match leaves.last_mut() {
@@ -213,7 +214,7 @@ impl Units {
     }
 }
 
-/// Adds the speaker of a turn, or the times of subtitles.
+/// Adds the speaker of a turn.
 fn add_labels(text: &str, block: &Block, labels: &mut Vec<Label>) {
     let ByteSpan { start, end } = block.span;
     match block.kind {
@@ -227,19 +228,14 @@ fn add_labels(text: &str, block: &Block, labels: &mut Vec<Label>) {
             labels
                 .extend(label.map(|length| Label { span: ByteSpan { start, end: start + length }.trimmed(text), end }));
         }
-        BlockKind::Captions => {
-            let times = cue_labels(text, block.span);
-            labels.extend(times.into_iter().map(|span| Label { span, end }));
-        }
         _ => {}
     }
 }
 
 /// Adds the sentences of subtitles as leaves, and the marks between them as rules.
-fn add_captions(text: &str, block: &Block, units: &[ByteSpan], first: usize, leaves: &mut Vec<Leaf>) {
-    let marks = CueMarks::new(block.span.of(text)).spans;
+fn add_captions(marks: &CueMarks, units: &[ByteSpan], first: usize, leaves: &mut Vec<Leaf>) {
     for (place, unit) in units.iter().enumerate() {
-        let is_mark = marks.binary_search_by_key(&(unit.start - block.span.start), |mark| mark.start).is_ok();
+        let is_mark = marks.after(unit.start).first().is_some_and(|mark| mark.start <= unit.start);
         let kind = if is_mark { BlockKind::Rule } else { BlockKind::Captions };
         let units = first + place..first + place + 1;
         leaves.push(Leaf { kind, level: 0, header_end: units.start, units, continues: false });

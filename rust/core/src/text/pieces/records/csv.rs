@@ -17,6 +17,9 @@ const LONGEST_RECORD: usize = 16 * 1024;
 /// The same before it is known whether this is a table.
 const LONGEST_FIRST_RECORD: usize = 2 * 1024;
 
+/// Quotes of a table that nothing closes. After these, a quote is a mark like others.
+const MAX_OPEN_QUOTES: usize = 4;
+
 /// Fields are separated by tabs, commas or semicolons, without a space after them, as prose has it. The header names at
 /// least two, each once; the first may be empty. Records have no more fields than that: the last ones may be missing.
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
@@ -29,7 +32,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let below = lines.get(at + 1).unwrap_or_default();
     let has_both = |mark: &u8| has_separators(line, *mark) && (runs_on || has_separators(below, *mark));
     let marks = [b'\t', b',', b';'].into_iter().filter(has_both);
-    let mut readers = marks.map(|mark| Records { lines, reader: ReaderBuilder::new().delimiter(mark).build(), mark });
+    let mut readers =
+        marks.map(|mark| Records { lines, reader: ReaderBuilder::new().delimiter(mark).build(), mark, open_quotes: 0 });
     let mut records = readers.find_map(|mut records| records.start_table(at).then_some(records)).ok_or(at + 1)?;
     let mut blocks = Vec::new();
     let mut end = at;
@@ -53,6 +57,7 @@ struct Records<'page> {
     lines: &'page Lines<'page>,
     reader: Reader,
     mark: u8,
+    open_quotes: usize,
 }
 
 impl Records<'_> {
@@ -95,7 +100,7 @@ impl Records<'_> {
     /// Reads the record that starts with a line. Returns the line after it.
     fn read(&mut self, at: usize, mut fields: Option<&mut Vec<String>>) -> usize {
         let line = self.lines.get(at).unwrap_or_default();
-        if fields.is_none() && !line.contains('"') {
+        if fields.is_none() && (self.open_quotes >= MAX_OPEN_QUOTES || !line.contains('"')) {
             return at + 1;
         }
         let longest = if fields.is_some() { LONGEST_FIRST_RECORD } else { LONGEST_RECORD };
@@ -103,6 +108,7 @@ impl Records<'_> {
         let length = self.length(rest, fields.as_deref_mut());
         let length = length.unwrap_or_else(|| {
             // Nothing closes the quote: it is a mark of inches, say.
+            self.open_quotes += 1;
             if let Some(fields) = fields.as_deref_mut() {
                 fields.clear();
             }
@@ -113,6 +119,9 @@ impl Records<'_> {
 
     /// The bytes of the first record; `None` if a quote stays open.
     fn length(&mut self, rest: &[u8], mut fields: Option<&mut Vec<String>>) -> Option<usize> {
+        if !may_close(rest) {
+            return None;
+        }
         self.reader.reset();
         let (mut read, mut field) = (0, Vec::new());
         let mut output = [0; 1024];
@@ -138,6 +147,16 @@ impl Records<'_> {
         let quotes = bytecount::count(&rest[..read], b'"');
         quotes.is_multiple_of(2).then_some(read)
     }
+}
+
+/// Whether a line ends after an even number of quotes, so that the first record may end there.
+fn may_close(rest: &[u8]) -> bool {
+    let mut is_open = false;
+    let ends = rest.iter().any(|byte| {
+        is_open ^= *byte == b'"';
+        !is_open && matches!(byte, b'\n' | b'\r')
+    });
+    ends || !is_open
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //!
 //! A caption's number and times interrupt sentences and end none.
 
-use std::ops::Range;
-
 use super::run::{Lines, Run};
 use super::stamps::stamp;
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan};
 
 /// Lines of a caption's text.
@@ -79,7 +79,9 @@ fn times_end(line: &str) -> Option<usize> {
         return None;
     }
     let begin = stamp(text)?.end;
-    let Some(after) = text[begin..].trim_start().strip_prefix("-->") else {
+    // SubViewer's times have only a comma between them.
+    let after = text[begin..].strip_prefix(',').or_else(|| text[begin..].trim_start().strip_prefix("-->"));
+    let Some(after) = after else {
         return (begin == text.trim_end().len()).then_some(depth + begin);
     };
     let after = after.trim_start();
@@ -94,62 +96,76 @@ fn is_note(line: &str) -> bool {
 #[derive(Default)]
 pub(in crate::text::pieces) struct CueMarks {
     /// Sorted and disjoint.
-    pub(in crate::text::pieces) spans: Vec<Range<usize>>,
+    pub(in crate::text::pieces) spans: Vec<ByteSpan>,
+    /// The times, each of which names the text up to the next one.
+    pub(in crate::text::pieces) labels: Vec<ByteSpan>,
 }
 
 impl CueMarks {
-    pub(in crate::text::pieces) fn new(captions: &str) -> Self {
+    pub(in crate::text::pieces) fn new(text: &str, captions: ByteSpan, check: &Check) -> Result<Self> {
+        let mut checkpoints = Checkpoints::new(check);
         let mut marks = Self::default();
-        let mut at = 0;
-        let is_inline = is_inline(captions);
+        let mut at = captions.start;
+        let is_inline = is_inline(captions.of(text));
         // The line before, which may be the number of a caption.
-        let (mut before, mut in_note) = (0..0, false);
-        for line in captions.split_inclusive(['\n', '\r']) {
-            let text = line.trim();
+        let (mut before, mut in_note) = (ByteSpan { start: at, end: at }, false);
+        for line in captions.of(text).split_inclusive(['\n', '\r']) {
+            checkpoints.reach(at)?;
+            let content = line.trim();
             let start = at + (line.len() - line.trim_start().len());
-            let span = start..start + text.len();
+            let span = ByteSpan { start, end: start + content.len() };
             at += line.len();
-            if text.is_empty() {
+            if content.is_empty() {
                 in_note &= line == "\n" && before.end + 1 == at;
                 continue;
             }
-            in_note |= is_note(text);
-            let is_time = times_end(text).is_some();
-            let last = marks.spans.last().map_or(0, |mark| mark.end);
-            if is_time && text.contains("-->") && before.start >= last && is_alone(captions, &before) {
-                marks.add(captions, before.clone());
+            in_note |= is_note(content);
+            let times = times_end(content);
+            let last = marks.spans.last().map_or(captions.start, |mark| mark.end);
+            let has_number = times.is_some() && content.contains("-->") && before.start >= last;
+            if has_number && is_alone(&text[captions.start..before.start], before) {
+                marks.add(text, before);
             }
-            if is_time || in_note {
-                marks.add(captions, span.clone());
-            } else if is_inline && let Some(stamp) = stamp(text) {
-                marks.add(captions, start..start + stamp.end);
+            let inline = || stamp(content).filter(|_| is_inline).map(|stamp| stamp.end);
+            let time = times.or_else(inline).map(|end| ByteSpan { start, end: start + end });
+            marks.labels.extend(time);
+            if times.is_some() || in_note {
+                marks.add(text, span);
+            } else if let Some(time) = time {
+                marks.add(text, time);
             }
             before = span;
         }
-        marks
+        Ok(marks)
     }
 
-    fn add(&mut self, captions: &str, span: Range<usize>) {
+    fn add(&mut self, text: &str, span: ByteSpan) {
         if span.is_empty() {
             return;
         }
         match self.spans.last_mut() {
-            Some(last) if captions[last.end..span.start].trim().is_empty() => last.end = span.end,
+            Some(last) if text[last.end..span.start].trim().is_empty() => last.end = span.end,
             _ => self.spans.push(span),
         }
     }
 
-    /// The captions with spaces instead of the marks and line ends, and with brackets instead of tags and of the dashes
-    /// before what another person says: these belong to the sentence at which they are.
-    pub(in crate::text::pieces) fn masked(&self, captions: &str) -> String {
-        let mut masked = String::with_capacity(captions.len());
-        let mut at = 0;
-        for mark in &self.spans {
-            masked.push_str(&captions[at..mark.start]);
-            masked.extend(std::iter::repeat_n(' ', mark.len()));
-            at = mark.end;
+    /// The marks that end after a byte.
+    pub(in crate::text::pieces) fn after(&self, byte: usize) -> &[ByteSpan] {
+        &self.spans[self.spans.partition_point(|mark| mark.end <= byte)..]
+    }
+
+    /// A part of the captions with spaces instead of the marks and line ends, and with brackets instead of tags and of
+    /// the dashes before what another person says: these belong to the sentence at which they are.
+    pub(in crate::text::pieces) fn masked(&self, text: &str, part: ByteSpan) -> String {
+        let mut masked = String::with_capacity(part.len());
+        let mut at = part.start;
+        for mark in self.after(part.start).iter().take_while(|mark| mark.start < part.end) {
+            let (start, end) = (mark.start.max(part.start), mark.end.min(part.end));
+            masked.push_str(&text[at..start]);
+            masked.extend(std::iter::repeat_n(' ', end - start));
+            at = end;
         }
-        masked.push_str(&captions[at..]);
+        masked.push_str(&text[at..part.end]);
         let masked = masked.replace("\n- ", "\n( ").replace(['\n', '\r'], " ");
         without_tags(&masked)
     }
@@ -178,25 +194,9 @@ fn is_inline(captions: &str) -> bool {
 }
 
 /// Whether a line is the first of its caption: a blank line or nothing is above.
-fn is_alone(captions: &str, line: &Range<usize>) -> bool {
-    let above = captions[..line.start].trim_end_matches([' ', '\t']);
+fn is_alone(above: &str, line: ByteSpan) -> bool {
+    let above = above.trim_end_matches([' ', '\t']);
     let ends = above.bytes().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
     let ends = if above.ends_with("\r\n") { ends / 2 } else { ends };
     !line.is_empty() && (above.is_empty() || ends > 1)
-}
-
-/// The times and voices of a run of captions: each names the text up to the next one.
-pub(in crate::text::pieces) fn cue_labels(text: &str, captions: ByteSpan) -> Vec<ByteSpan> {
-    let mut labels = Vec::new();
-    let mut at = captions.start;
-    let is_inline = is_inline(captions.of(text));
-    for line in captions.of(text).split_inclusive(['\n', '\r']) {
-        let depth = line.len() - line.trim_start().len();
-        let inline = || stamp(line.trim_start()).filter(|_| is_inline).map(|stamp| depth + stamp.end);
-        if let Some(end) = times_end(line).or_else(inline) {
-            labels.push(ByteSpan { start: at + depth, end: at + end });
-        }
-        at += line.len();
-    }
-    labels
 }

@@ -2,25 +2,18 @@
 //!
 //! Entries of logs are never cut. Turns consist of sentences, so a long one is cut at their ends.
 
-use std::ops::Range;
-
 use super::cuts;
 use super::run::{Lines, Run};
+use super::speakers::{is_name_line, label_end, paragraphs, speaker};
 use super::stamps::{may_be_stamp, stamp};
-use crate::text::page::{Block, BlockKind};
+use crate::text::page::BlockKind;
 use crate::text::pieces::lines::indent;
-
-/// Bytes of the longest name of a speaker.
-const LONGEST_NAME: usize = 40;
 
 /// Bytes of the longest path of a place.
 const LONGEST_PATH: usize = 200;
 
-/// Words of a name.
-const MAX_NAME_WORDS: usize = 4;
-
-/// Bytes of a line that has only a speaker and the time.
-const LONGEST_NAME_LINE: usize = 60;
+/// Bytes before the time of an entry of a web server.
+const LONGEST_CLIENT: usize = 60;
 
 /// Lines of a turn below its first paragraph.
 const MAX_TURN_LINES: usize = 20;
@@ -122,7 +115,7 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         let stop = starts.get(place + 1).map_or(end, |next| next.0);
         match mark.kind {
             BlockKind::Turn => blocks.extend(paragraphs(lines, *start..stop)),
-            _ => blocks.extend(lines.blocks(*start..stop, BlockKind::Record)),
+            kind => blocks.extend(lines.blocks(*start..stop, kind)),
         }
     }
     Ok(Run { blocks, end })
@@ -180,7 +173,8 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
         }
         Family::Object => true,
         Family::Trace => traces > 1 || (traces > 0 && end - at > 2),
-        Family::Prompt => starts.len() > 1 || !is_each_line,
+        // Alone it is indented: a price is no command.
+        Family::Prompt => starts.len() > 1 || !is_each_line || lines.get(*at).is_some_and(|line| indent(line) > 1),
         Family::NameLine => starts.len() > 1 && starts.windows(2).all(|pair| pair[1].0 > pair[0].0 + 1),
         _ => starts.len() > 1 || traces > 0,
     }
@@ -200,16 +194,6 @@ fn is_speech(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     small * 2 > starts.len()
 }
 
-/// The paragraphs of a turn.
-fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> impl Iterator<Item = Block> + 'page {
-    let mut at = turn.start;
-    std::iter::from_fn(move || {
-        let start = (at..turn.end).find(|line| !lines.is_blank(*line))?;
-        at = (start..turn.end).find(|line| lines.is_blank(*line)).unwrap_or(turn.end);
-        Some(lines.block(start..at, BlockKind::Turn, start > turn.start))
-    })
-}
-
 fn name<'text>(lines: &Lines<'text>, line: usize, mark: &Mark) -> &'text str {
     lines.get(line).unwrap_or_default().get(..mark.end).unwrap_or_default()
 }
@@ -217,7 +201,7 @@ fn name<'text>(lines: &Lines<'text>, line: usize, mark: &Mark) -> &'text str {
 /// The end of the speaker and time at the start of a turn.
 pub(in crate::text::pieces) fn turn_label(turn: &str) -> Option<usize> {
     let line = turn.lines().next().unwrap_or_default();
-    mark(line).map(|mark| mark.end).filter(|end| *end > 0)
+    mark(line).map(|mark| mark.end).filter(|end| *end > 0).or_else(|| label_end(turn))
 }
 
 /// What a line begins with, if that starts an entry.
@@ -244,12 +228,13 @@ fn mark(line: &str) -> Option<Mark> {
             }
         }
         b'$' | b'>' if ["$ ", ">>> "].iter().any(|prompt| text.starts_with(prompt)) => {
-            return of(Family::Prompt, BlockKind::Record, 0);
+            return of(Family::Prompt, BlockKind::Code, 0);
         }
         _ if is_place(text) => return of(Family::Place, BlockKind::Record, 0),
         b'a'..=b'z' if is_small_level(text) => return of(Family::Level, BlockKind::Record, 0),
         b'a'..=b'z' if is_pairs(text) => return of(Family::Pairs, BlockKind::Record, 0),
-        b'a'..=b'z' | b'"' | b'\'' | b'-' => return None,
+        b'a'..=b'z' if !is_name_line(text) => return None,
+        b'"' | b'\'' | b'-' => return None,
         _ => {}
     }
     if begins_with_level(text) {
@@ -281,7 +266,7 @@ fn is_access(text: &str) -> bool {
     let address = text.bytes().take_while(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':')).count();
     let address = &text.as_bytes()[..address];
     let marks = address.iter().filter(|byte| matches!(byte, b'.' | b':')).count();
-    marks >= 3 && text.as_bytes().iter().take(LONGEST_NAME_LINE).any(|byte| *byte == b'[')
+    marks >= 3 && text.as_bytes().iter().take(LONGEST_CLIENT).any(|byte| *byte == b'[')
 }
 
 /// Whether this is a line of pairs: `level=info msg="…"`.
@@ -338,65 +323,6 @@ fn begins_with_level(text: &str) -> bool {
         } else {
             matches!(after, Some(b':' | b' ' | b'\t'))
         }
-}
-
-/// The end of the speaker at the start of a text: `Ann:`, `Ann Lee (10:00):`, `<ann>`, `**Ann:**`. `any_case` allows
-/// names without capitals.
-fn speaker(text: &str, any_case: bool) -> Option<usize> {
-    if let Some(nick) = text.strip_prefix('<') {
-        let end = nick.find('>').filter(|end| (1..=LONGEST_NAME).contains(end))?;
-        let is_nick = !nick[..end].contains(['/', '=', '"', ' ']) && nick[end + 1..].starts_with(' ');
-        return is_nick.then_some(end + 2);
-    }
-    let bytes = &text.as_bytes()[..text.len().min(LONGEST_NAME + 16)];
-    let is_end =
-        |at: &usize| bytes[*at] == b':' && bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t' | b'*'));
-    let colon = (0..bytes.len()).filter(is_end).find(|at| bytes[*at] == b':')?;
-    let name = text[..colon].trim_start_matches('*').trim_end_matches('*');
-    let name = match name.rfind(['(', '[']) {
-        Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
-        _ => name,
-    };
-    let end = colon + 1 + text[colon + 1..].bytes().take_while(|byte| *byte == b'*').count();
-    is_name(name, any_case).then_some(end)
-}
-
-/// Whether this may name a person: up to four words with capitals.
-fn is_name(name: &str, any_case: bool) -> bool {
-    let mut words = name.split(' ');
-    let is_word = |(place, word): (usize, &str)| {
-        let is_small = matches!(
-            word,
-            "von" | "van" | "de" | "da" | "di" | "la" | "le" | "of" | "the" | "and" | "zu" | "al" | "bin"
-        );
-        let first = word.chars().next();
-        let is_cased = any_case || first.is_some_and(|first| !first.is_lowercase());
-        let is_spelled =
-            word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '\'' | '’' | '-' | '_' | '&' | '#'));
-        first.is_some() && is_spelled && (is_cased || (place > 0 && is_small))
-    };
-    name.len() <= LONGEST_NAME
-        && name.starts_with(|c: char| c.is_alphabetic() || c == '@')
-        && words.clone().count() <= MAX_NAME_WORDS
-        && words.by_ref().map(|word| word.trim_start_matches('@')).enumerate().all(is_word)
-}
-
-/// Whether this is only a speaker and a time: `Ann Lee  10:07 AM`, `Ann — Today at 10:07`.
-fn is_name_line(text: &str) -> bool {
-    if text.len() > LONGEST_NAME_LINE
-        || !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, 'M' | 'm' | ')' | ']'))
-    {
-        return false;
-    }
-    let starts = text
-        .char_indices()
-        .filter(|(at, c)| *at > 0 && (c.is_ascii_digit() || matches!(c, '(' | '[')))
-        .map(|(at, _)| at);
-    let is_begin = |at: &usize| text[..*at].ends_with([' ', '\t']);
-    let time = starts.filter(is_begin).find(|at| stamp(&text[*at..]).is_some_and(|stamp| at + stamp.end == text.len()));
-    let Some(time) = time else { return false };
-    let before = text[..time].trim_end().trim_end_matches("Today at").trim_end_matches("Yesterday at");
-    is_name(before.trim_end_matches([' ', '\t', '-', '–', '—', '|', ',']), false)
 }
 
 /// Whether this is a line of a stack trace, or starts one.

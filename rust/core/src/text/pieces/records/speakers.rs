@@ -1,0 +1,230 @@
+//! Speakers: their names before what they say (`Ann:`), with the time, or on a line of their own above it.
+
+use std::ops::Range;
+
+use super::run::{Lines, Run};
+use super::stamps::stamp;
+use crate::text::page::{Block, BlockKind};
+use crate::text::pieces::wrapping::ends_sentence;
+
+/// Bytes of the longest name of a speaker.
+const LONGEST_NAME: usize = 40;
+
+/// Words of a name.
+const MAX_NAME_WORDS: usize = 4;
+
+/// Bytes of a line that has only a speaker and the time.
+const LONGEST_NAME_LINE: usize = 60;
+
+/// Lines of a turn below the name.
+const MAX_TURN_LINES: usize = 40;
+
+/// Turns of a conversation without times.
+const MIN_TURNS: usize = 3;
+
+/// Bytes of the longest line of reactions or of a notice.
+const LONGEST_NOTICE: usize = 40;
+
+/// A speaker on a line of their own, above what they say.
+struct Label<'text> {
+    line: usize,
+    name: &'text str,
+    has_time: bool,
+    /// Whether a blank line may stand below.
+    is_bold: bool,
+    /// The first line of what is said.
+    below: usize,
+}
+
+impl<'text> Label<'text> {
+    fn at(lines: &Lines<'text>, line: usize) -> Option<Self> {
+        let (text, is_bold) = lone_name(lines.get(line)?)?;
+        let has_time = lines.get(line + 1).is_some_and(is_time_line);
+        let time_end = line + 1 + usize::from(has_time);
+        let is_gap = lines.is_blank(time_end) && (is_bold || has_time);
+        let below = time_end + usize::from(is_gap);
+        (!lines.is_blank(below)).then_some(Self { line, name: text, has_time, is_bold, below })
+    }
+}
+
+/// A conversation whose speakers stand on lines of their own, below blank lines. Titles do too, so most names come again,
+/// or have a time below them.
+pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
+    if at.checked_sub(1).is_some_and(|above| !lines.is_blank(above)) {
+        return Err(at + 1);
+    }
+    let first = Label::at(lines, at).ok_or(at + 1)?;
+    let (mut line, mut turns) = (first.below, vec![first]);
+    // Turns that end with a question, and those whose first paragraph ends with a sentence.
+    let (mut questions, mut sentences) = (0, 0);
+    let end = loop {
+        let last = &turns[turns.len() - 1];
+        let is_first_paragraph = last.below == line;
+        while !lines.is_blank(line) {
+            line += 1;
+        }
+        let text = lines.get(line - 1).unwrap_or_default();
+        sentences += usize::from(is_first_paragraph && ends_sentence(text));
+        let Some(next) = lines.next_text(line) else { break line };
+        if let Some(label) = Label::at(lines, next) {
+            questions += usize::from(text.ends_with(['?', '？']));
+            line = label.below;
+            turns.push(label);
+        } else if next - last.line < MAX_TURN_LINES {
+            line = next;
+        } else {
+            break line;
+        }
+    };
+    let read = end.max(at + 1);
+    let mut names: Vec<&str> = turns.iter().map(|turn| turn.name).collect();
+    names.sort_unstable();
+    let repeats =
+        |name: &str| names.partition_point(|other| *other <= name) - names.partition_point(|other| *other < name);
+    let is_timed = turns.iter().all(|turn| turn.has_time);
+    if !is_timed {
+        // A title above the conversation.
+        match turns.iter().position(|turn| repeats(turn.name) > 1) {
+            Some(0) => {}
+            Some(place) => return Err(turns[place].line),
+            None => return Err(read),
+        }
+    }
+    let singles = turns.iter().filter(|turn| repeats(turn.name) == 1).count();
+    let alternate = turns.windows(2).all(|pair| pair[0].name != pair[1].name);
+    let is_bold = turns.iter().any(|turn| turn.is_bold);
+    let is_conversation = is_timed && turns.len() > 1
+        || turns.len() >= MIN_TURNS
+            && alternate
+            && singles * 4 <= turns.len() + 1
+            && sentences * 2 > turns.len()
+            // Bold titles come again in the parts of a manual.
+            && (!is_bold || questions > 0);
+    if !is_conversation {
+        return Err(read);
+    }
+    let ends = turns.iter().skip(1).map(|turn| turn.line).chain([end]);
+    let blocks = turns.iter().zip(ends).flat_map(|(turn, end)| paragraphs(lines, turn.line..end)).collect();
+    Ok(Run { blocks, end })
+}
+
+/// A name that is all of a line, and whether it is bold.
+fn lone_name(line: &str) -> Option<(&str, bool)> {
+    let text = line.trim();
+    let is_bold = text.starts_with("**") && text.ends_with("**");
+    let name = text.trim_matches('*').trim_end_matches(':');
+    (text.len() <= LONGEST_NAME + 8 && is_name(name, false)).then_some((name, is_bold))
+}
+
+/// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`.
+fn is_time_line(line: &str) -> bool {
+    let text = line.trim();
+    let time = text.trim_start_matches("Today at ").trim_start_matches("Yesterday at ");
+    text.len() <= LONGEST_NOTICE && stamp(time).is_some_and(|stamp| stamp.end == time.len())
+}
+
+/// The end of the name, and the time below it, at the start of a turn.
+pub(super) fn label_end(turn: &str) -> Option<usize> {
+    let mut lines = turn.split_inclusive('\n');
+    let name = lines.next()?;
+    lone_name(name)?;
+    let time = lines.next().filter(|line| is_time_line(line));
+    Some(name.len() + time.map_or(0, str::len))
+}
+
+/// The paragraphs of a turn, and the notices between them, which nobody says.
+pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> impl Iterator<Item = Block> + 'page {
+    let mut at = turn.start;
+    std::iter::from_fn(move || {
+        let start = (at..turn.end).find(|line| !lines.is_blank(*line))?;
+        let is_notice = |line: usize| line > turn.start && lines.get(line).is_some_and(is_notice);
+        if is_notice(start) {
+            at = start + 1;
+            return Some(lines.block(start..at, BlockKind::Rule, false));
+        }
+        at = (start..turn.end).find(|line| lines.is_blank(*line) || is_notice(*line)).unwrap_or(turn.end);
+        Some(lines.block(start..at, BlockKind::Turn, start > turn.start))
+    })
+}
+
+/// Whether a line of a chat is what the program shows: `New messages`, `3 replies`, reactions with their numbers.
+fn is_notice(line: &str) -> bool {
+    let text = line.trim();
+    if text.len() > LONGEST_NOTICE {
+        return false;
+    }
+    let count = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    if matches!(text, "New messages" | "New" | "(edited)") || matches!(count, " reply" | " replies") {
+        return true;
+    }
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_emoji = |word: &str| {
+        word.len() > 2 && word.starts_with(':') && word.ends_with(':')
+            || !word.is_ascii() && !word.contains(char::is_alphanumeric)
+    };
+    let mut words = text.split_whitespace();
+    words.next().is_some_and(is_emoji) && words.all(|word| is_number(word) || is_emoji(word))
+}
+
+/// The end of the speaker at the start of a text: `Ann:`, `Ann Lee (10:00):`, `<ann>`, `**Ann:**`. `any_case` allows
+/// names without capitals.
+pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
+    if let Some(nick) = text.strip_prefix('<') {
+        let end = nick.find('>').filter(|end| (1..=LONGEST_NAME).contains(end))?;
+        let is_nick = !nick[..end].contains(['/', '=', '"', ' ']) && nick[end + 1..].starts_with(' ');
+        return is_nick.then_some(end + 2);
+    }
+    let bytes = &text.as_bytes()[..text.len().min(LONGEST_NAME + 16)];
+    let is_end =
+        |at: &usize| bytes[*at] == b':' && bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t' | b'*'));
+    let colon = (0..bytes.len()).filter(is_end).find(|at| bytes[*at] == b':')?;
+    let name = text[..colon].trim_start_matches('*').trim_end_matches('*');
+    let name = match name.rfind(['(', '[']) {
+        Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
+        _ => name,
+    };
+    let end = colon + 1 + text[colon + 1..].bytes().take_while(|byte| *byte == b'*').count();
+    is_name(name, any_case).then_some(end)
+}
+
+/// Whether this may name a person: up to four words with capitals.
+fn is_name(name: &str, any_case: bool) -> bool {
+    let mut words = name.split(' ');
+    let is_word = |(place, word): (usize, &str)| {
+        let is_small = matches!(
+            word,
+            "von" | "van" | "de" | "da" | "di" | "la" | "le" | "of" | "the" | "and" | "zu" | "al" | "bin"
+        );
+        let first = word.chars().next();
+        let is_cased = any_case || first.is_some_and(|first| !first.is_lowercase());
+        let is_spelled =
+            word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '\'' | '’' | '-' | '_' | '&' | '#'));
+        first.is_some() && is_spelled && (is_cased || (place > 0 && is_small))
+    };
+    name.len() <= LONGEST_NAME
+        && name.starts_with(|c: char| c.is_alphabetic() || c == '@')
+        && words.clone().count() <= MAX_NAME_WORDS
+        && words.by_ref().map(|word| word.trim_start_matches('@')).enumerate().all(is_word)
+}
+
+/// Whether this is only a speaker and a time: `Ann Lee  10:07 AM`, `Ann — Today at 10:07`.
+pub(super) fn is_name_line(text: &str) -> bool {
+    if text.len() > LONGEST_NAME_LINE
+        || !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, 'M' | 'm' | ')' | ']'))
+    {
+        return false;
+    }
+    let starts = text
+        .char_indices()
+        .filter(|(at, c)| *at > 0 && (c.is_ascii_digit() || matches!(c, '(' | '[')))
+        .map(|(at, _)| at);
+    let is_begin = |at: &usize| text[..*at].ends_with([' ', '\t']);
+    let time = starts.filter(is_begin).find(|at| stamp(&text[*at..]).is_some_and(|stamp| at + stamp.end == text.len()));
+    let Some(time) = time else { return false };
+    let before = text[..time].trim_end();
+    let name = before.trim_end_matches("Today at").trim_end_matches("Yesterday at").trim_end();
+    let name = name.trim_end_matches([' ', '\t', '-', '–', '—', '|', ',']);
+    // A nick has no capitals: `ann — Today at 10:07`, `ann [10:07 AM]`.
+    let is_nick = !name.contains(' ') && (name.len() < before.len() || text[time..].starts_with(['(', '[']));
+    is_name(name.trim_matches('*'), is_nick)
+}
