@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::{Name, NodeKind, Outline, has_blank_line, span};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::{BlockKind, ByteSpan};
+use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::marks::{is_closing, is_emphasis, is_separator_row, is_terminal};
 use crate::text::pieces::table_captions::is_caption;
@@ -268,6 +268,9 @@ impl Groups<'_> {
                 let is_menu = self.outline.kind(next) == BlockKind::Heading && heading_chars > MAX_HEADING_CHARS;
                 if is_menu {
                     heading_chars = 0;
+                } else if self.is_title_of_list(unit, next) {
+                    let end = self.outline.outermost(next).units.end;
+                    self.join_to(unit, next, &Announced { start: unit, end, is_answer: false });
                 } else {
                     self.joins[next] = true;
                     self.announced[next] = true;
@@ -305,6 +308,14 @@ impl Groups<'_> {
             self.joins[second] = false;
             self.ends[next] = second;
         }
+    }
+
+    /// Whether a title without marks stands right above a list: it may as well introduce it.
+    fn is_title_of_list(&self, unit: usize, next: usize) -> bool {
+        !has_blank_line(self.gap(next))
+            && self.outline.has_items(next)
+            && marked_level(self.unit(unit)) == 0
+            && matches!(self.outline.outermost(next).kind, NodeKind::List(_))
     }
 
     /// The end of the answer that starts with this unit: the next question, if it is near and in the same section, or the
@@ -471,11 +482,13 @@ impl Groups<'_> {
         while unit < self.spans.len() {
             checkpoints.reach(self.spans[unit].start)?;
             let rest = unit + 1 + (unit + 1..self.spans.len()).take_while(is_furniture).count();
+            let are = |kind| [unit, rest].iter().all(|end| self.outline.kind(*end) == kind);
+            let goes_on = || is_open(self.unit(unit)) && self.unit(rest).starts_with(char::is_lowercase);
+            // Of two people, the second one answers.
+            let is_answered = || self.is_question(unit) && self.unit(rest).starts_with(['-', '–']);
             let is_cut = (2..=MAX_INTERRUPTION + 1).contains(&(rest - unit))
                 && rest < self.spans.len()
-                && [unit, rest].iter().all(|end| self.outline.kind(*end) == BlockKind::Prose)
-                && is_open(self.unit(unit))
-                && self.unit(rest).starts_with(char::is_lowercase);
+                && (are(BlockKind::Prose) && goes_on() || are(BlockKind::Captions) && is_answered());
             if is_cut && self.fits(unit..rest + 1) {
                 self.joins[unit + 1..=rest].fill(true);
             }

@@ -144,6 +144,11 @@ impl BlockSplitter<'_> {
         }
         if introduces_literal(self.text_of(&line)) {
             self.literal = Some(indent(self.text_of(&line)));
+            if content(self.text_of(&line)).starts_with("..") {
+                self.end_prose()?;
+                self.push(line.start, line.end, BlockKind::Code, false);
+                return Ok(());
+            }
         }
         let in_table = std::mem::replace(&mut self.in_table, line.shape == LineShape::Row);
         match line.shape {

@@ -9,7 +9,7 @@ use super::table_captions::is_caption;
 const LABELS: [&str; 9] = ["Step", "Art.", "Article", "§", "Schritt", "Artikel", "Étape", "Paso", "Artículo"];
 
 /// Also those of symbol fonts, as PDFs have them.
-const BULLETS: &str = "-*+•‣◦▪▫●○■□·–—⁃►▶➢➤❖✓✔☐☑★\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
+const BULLETS: &str = "-*+»›•‣◦▪▫●○■□·–—⁃►▶➢➤❖✓✔☐☑★\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
 
 /// Bullets that need no space after them: no text starts with them.
 const TIGHT_BULLETS: &str = "•‣◦▪●■►➢\u{f0a7}\u{f0b7}\u{f0d8}";
@@ -141,7 +141,7 @@ fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
     let is_spaced = after.is_whitespace();
     let is_mark = is_spaced || (TIGHT_BULLETS.contains(first) && after.is_alphanumeric());
     let style = Style { label: &text[..end], opening: None, closing: None, system: System::Bullet };
-    is_mark.then_some(Mark { style, number: Number::default(), is_sure: first != 'o', end })
+    is_mark.then_some(Mark { style, number: Number::default(), is_sure: !matches!(first, 'o' | '»' | '›'), end })
 }
 
 /// `①`, `⑴`, `第三条`
@@ -212,19 +212,22 @@ fn numbered<'text>(text: &'text str, label: &'text str) -> Option<Mark<'text>> {
     let opening = text.chars().next().filter(|c| matches!(c, '(' | '[' | '（'));
     let inside = &text[opening.map_or(0, char::len_utf8)..];
     let (number, system, length) = value(inside)?;
-    let stop = inside[length..].chars().next().filter(|c| matches!(c, '.' | 'º' | 'ª' | '°'));
+    let stop = inside[length..].chars().next().filter(|c| matches!(c, '.' | '．' | 'º' | 'ª' | '°'));
     let rest = &inside[length + stop.map_or(0, char::len_utf8)..];
     let (closing, rest) = closing(rest);
     let next = rest.chars().next();
     let is_spaced = next.is_none_or(char::is_whitespace);
     let is_bracketed = matches!(closing, Some(')' | '）' | ']'));
     let is_decimal = system == System::Decimal;
-    let is_closed =
-        is_bracketed || stop.is_some() || (closing.is_some() && system != System::Lower && system != System::Upper);
+    let is_letter = matches!(system, System::Lower | System::Upper);
+    let is_closed = is_bracketed
+        || stop.is_some()
+        || matches!(closing, Some('-' | '–' | '—')) && is_spaced && number.letter.is_some()
+        || (closing.is_some() && !is_letter);
     // `1.Open`
     let is_tight =
         is_closed && is_decimal && next.is_some_and(|next| next.is_alphabetic() && !next.is_ascii_lowercase());
-    let may_end = is_spaced || is_tight || matches!(closing, Some('、' | '）' | '：'));
+    let may_end = is_spaced || is_tight || stop == Some('．') || matches!(closing, Some('、' | '）' | '：'));
     let is_mark = is_closed || !label.is_empty() || (is_decimal && closing.is_none() && next.is_some());
     if (opening.is_some() && !is_bracketed) || !may_end || !is_mark {
         return None;
@@ -252,6 +255,7 @@ fn closing(text: &str) -> (Option<char>, &str) {
             (Some(mark), &rest[mark.len_utf8()..])
         }
         Some(mark @ (':' | '–' | '—')) => (Some(mark), &rest[mark.len_utf8()..]),
+        Some('-') if rest[1..].starts_with(' ') => (Some('-'), &rest[1..]),
         _ => (None, text),
     }
 }

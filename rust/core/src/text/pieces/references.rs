@@ -2,6 +2,7 @@
 //!
 //! Their full stops end no sentences, so each entry is one unit. It starts with authors and has a year.
 
+use super::abbreviations::is_opener;
 use super::list_marks::Mark;
 
 /// Bytes of an entry that may name its authors: before the year of publication.
@@ -87,8 +88,11 @@ fn authors(entry: &str) -> Option<Authors> {
     // Names of several words: `de la Cruz, A.`
     let is_dated = words.next().is_some_and(|third| third.starts_with("(1") || third.starts_with("(2"));
     let is_closed = second.ends_with(['.', ',', ';']) || (is_initial(second) && is_dated);
-    let is_inverted =
-        is_closed && (is_initial(second) || (first.ends_with(',') && second.starts_with(char::is_uppercase)));
+    // `See S. Rep. No. 94-12, at 3 (1975).`
+    let is_name = first.ends_with(',') || !is_opener(first);
+    let is_inverted = is_name
+        && is_closed
+        && (is_initial(second) || (first.ends_with(',') && second.starts_with(char::is_uppercase)));
     (first.len() > 1 && is_inverted).then_some(Authors::Inverted)
 }
 

@@ -10,7 +10,7 @@ use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style, System};
 use super::marks::{is_closing, is_terminal};
 use super::table_captions::is_caption;
-use super::wrapping::{column, continues_sentence, ends_sentence, has_room, width};
+use super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::has_blank_line;
@@ -186,11 +186,19 @@ impl<'text> Neighbours<'_, 'text> {
         if !matches!(line.shape, LineShape::Text | LineShape::Item) {
             return None;
         }
-        let candidate = look(self.text_of(self.number))?;
+        let candidate = look(self.text_of(self.number)).or_else(|| self.bracketed())?;
         if line.shape == LineShape::Item && candidate.mark.is_none() {
             return None;
         }
         (self.may_follow(&candidate) && self.has_content(&candidate)).then_some(candidate)
+    }
+
+    /// `[Departure]` between a blank line and text.
+    fn bracketed(&self) -> Option<Candidate<'text>> {
+        let title = self.text_of(self.number).strip_prefix('[')?.strip_suffix(']')?;
+        let is_alone = self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank);
+        let is_title = title.starts_with(char::is_uppercase) && is_plain(title, title.split_whitespace().count());
+        (is_alone && !self.is_gap() && is_title).then_some(Candidate { look: Look::Capitals, mark: None })
     }
 
     /// Whether a heading may stand after the line above.
@@ -203,7 +211,9 @@ impl<'text> Neighbours<'_, 'text> {
         };
         let is_mark = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
         // A full line was wrapped, and goes on below.
-        let is_full = self.below.is_some_and(|below| !has_room(own, self.text_of(below), width(text).max(width(own))));
+        let widest = width(text).max(width(own));
+        let is_full = widest >= NARROWEST_PARAGRAPH
+            && self.below.is_some_and(|below| !has_room(own, self.text_of(below), widest));
         let is_short = !is_full && !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
         let begins = above.checked_sub(1).is_none_or(|before| {
             !matches!(self.lines[before].shape, LineShape::Text | LineShape::Item)

@@ -269,7 +269,7 @@ fn is_statement(code: &str) -> bool {
     }
     if matches!(
         word,
-        "fi" | "done" | "esac" | "then" | "pass" | "break" | "continue" | "else" | "do" | "try" | "finally"
+        "fi" | "done" | "esac" | "then" | "pass" | "break" | "continue" | "else" | "do" | "try" | "finally" | "end"
     ) {
         return code.trim_end_matches([';', ':']) == word || (ends && has_mark);
     }

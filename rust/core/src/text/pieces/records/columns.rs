@@ -7,6 +7,7 @@ use super::entries::is_frame;
 use super::run::{Lines, MAX_SEPARATORS_IN_PROSE, Marks, Run};
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::{LineShape, indent};
+use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::marks::is_separator_row;
 use crate::text::pieces::wrapping::{NARROWEST_PARAGRAPH, ends_sentence, has_room, width};
 
@@ -65,7 +66,7 @@ fn is_paragraph(lines: &Lines<'_>, rows: Range<usize>) -> bool {
     let end = rows.end + usize::from(is_text(rows.end));
     let texts = || (begin..end).filter_map(|line| lines.get(line));
     let widest = texts().map(width).max().unwrap_or(0);
-    let are_cells = texts().any(|line| cells(line).len() > 1 || is_path(first_word(line)));
+    let are_cells = texts().any(|line| cells(line, 0).len() > 1 || is_path(first_word(line)));
     let goes_on = begin < rows.start || end > rows.end || lines.get(end - 1).is_some_and(ends_sentence);
     goes_on
         && !are_cells
@@ -107,14 +108,18 @@ impl<'text> Shape<'text> {
 
     fn of(text: &'text str) -> Self {
         let words = text.split_whitespace();
+        let depth = indent(text);
+        // The gap after the mark of an item is none of columns.
+        let mark = Mark::at_start(&text[depth..]).filter(|mark| mark.is_sure);
+        let start = depth + mark.map_or(0, |mark| mark.end);
         Self {
             text,
-            indent: indent(text),
-            cells: cells(text),
+            indent: depth,
+            cells: cells(text, start),
             numbers: words.take(COMPARED_WORDS).map(is_number).collect(),
             ends_with_number: ends_with_number(text),
             has_path: is_path(first_word(text)) || is_frame(text.trim_start()),
-            tabs: bytecount::count(text.trim().as_bytes(), b'\t'),
+            tabs: bytecount::count(text[start..].trim().as_bytes(), b'\t'),
             commas: separators(text, b','),
             semicolons: separators(text, b';'),
         }
@@ -200,11 +205,11 @@ fn first_word(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or_default()
 }
 
-/// The parts of a line between wide gaps.
-fn cells(text: &str) -> Vec<Range<usize>> {
+/// The parts of a line between wide gaps, from a byte on.
+fn cells(text: &str, start: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut cells = Vec::new();
-    let mut at = indent(text);
+    let mut at = start + indent(&text[start..]);
     let mut start = at;
     while at < bytes.len() {
         let spaces = bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
