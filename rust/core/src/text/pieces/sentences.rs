@@ -486,8 +486,9 @@ fn repeats_argument(body: &str, after: &str) -> bool {
 /// words, not before a name (`Be brave. - Ann Lee`), or two commas for a low quote.
 fn starts_speech(text: &str) -> bool {
     let speech = text.strip_prefix("- ").or_else(|| text.strip_prefix("– "));
-    speech.is_some_and(|speech| speech.starts_with(char::is_uppercase) && speech.split(' ').nth(4).is_some())
-        || text.starts_with(",,")
+    // Wrapping may leave two spaces after it.
+    let is_said = |speech: &str| speech.starts_with(char::is_uppercase) && speech.split_whitespace().nth(4).is_some();
+    speech.is_some_and(|speech| is_said(speech.trim_start())) || text.starts_with(",,")
 }
 
 /// Whether a Korean text continues with a verb of saying after a quote.

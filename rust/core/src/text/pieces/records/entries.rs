@@ -46,6 +46,8 @@ enum Family {
     Prompt,
     /// A place in a file and what is there.
     Place,
+    /// A card or an event: `BEGIN:VCARD`.
+    Component,
 }
 
 /// The start of an entry.
@@ -61,7 +63,7 @@ struct Mark {
 impl Mark {
     /// Whether all lines up to a blank one belong to the entry.
     fn is_open(&self) -> bool {
-        self.kind == BlockKind::Turn || self.family == Family::Prompt
+        self.kind == BlockKind::Turn || matches!(self.family, Family::Prompt | Family::Component)
     }
 }
 
@@ -172,6 +174,7 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
             repeats || (starts.len() > 1 && !has_gap && is_each_line)
         }
         Family::Object => true,
+        Family::Component => !is_each_line,
         Family::Trace => traces > 1 || (traces > 0 && end - at > 2),
         // Alone it is indented: a price is no command.
         Family::Prompt => starts.len() > 1 || !is_each_line || lines.get(*at).is_some_and(|line| indent(line) > 1),
@@ -211,6 +214,7 @@ fn mark(line: &str) -> Option<Mark> {
     let of = |family, kind, end: usize| Some(Mark { family, kind, end: depth + end, is_loose: false });
     match *text.as_bytes().first()? {
         b'{' | b'[' if is_object(text) => return of(Family::Object, BlockKind::Record, 0),
+        b'B' if text.starts_with("BEGIN:") => return of(Family::Component, BlockKind::Record, 0),
         b'0'..=b'9' if is_access(text) => return of(Family::Access, BlockKind::Record, 0),
         b'0'..=b'9' | b'[' | b'(' | b'A'..=b'Z' if may_be_stamp(text) => {
             if let Some(stamp) = stamp(text) {
