@@ -122,7 +122,7 @@ class AsyncClient(BaseClient):
     async def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
     ) -> list[RerankResult]:
-        """Sort texts by similarity to a query: see `Client.rerank`."""
+        """Sort texts by their relevance to a query: see `Client.rerank`."""
         texts = check_rerank(texts, top_n)
         ranks = await self._run(self._native.rerank(query, texts, top_n, {"timeout": timeout}))
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]

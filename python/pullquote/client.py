@@ -392,7 +392,7 @@ class Client(BaseClient):
     def rerank(
         self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
     ) -> list[RerankResult]:
-        """Sort texts by similarity to a query, best first; return at most `top_n`."""
+        """Sort texts by the server's reranker, or without one by cosine, best first; return at most `top_n`."""
         texts = check_rerank(texts, top_n)
         ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}).wait()
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]

@@ -151,7 +151,7 @@ impl Highlighter {
         let passages: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         let scored = leave_python(py, timeout, |call| {
             let call = call.clone().with_priority(priority);
-            self.engine.wait(&call, self.engine.score_passages(query.as_ref(), &passages, PairLimits::NONE, &call))
+            self.engine.wait(&call, self.engine.score_passages(&[(query.as_ref(), &passages)], PairLimits::NONE, &call))
         })?;
         Ok(PyArray1::from_vec(py, scored.logits))
     }

@@ -25,6 +25,7 @@ pub(crate) struct Facts<'app> {
     pub(crate) has_keys: bool,
     pub(crate) dimension: usize,
     pub(crate) max_tokens: usize,
+    pub(crate) has_reranker: bool,
 }
 
 pub(crate) fn document(facts: &Facts, routes: &[Route], mut schemas: Schemas) -> Value {
@@ -61,6 +62,13 @@ impl Facts<'_> {
             "purposes": Purpose::NAMES.into_iter().map(Some).chain([None]).collect::<Vec<_>>(),
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
+            "raw_scores": if self.has_reranker { json!([true, false, null]) } else { json!([false, null]) },
+            "activation": if self.has_reranker { json!([true, false, null]) } else { json!([true, null]) },
+            "relevance": if self.has_reranker {
+                "the probability that a reranker gives, from 0 to 1, or its logit"
+            } else {
+                "the cosine of two vectors, from -1 to 1, because the server has no reranker"
+            },
         });
         if let Value::Object(facts) = facts { facts } else { Map::new() }
     }

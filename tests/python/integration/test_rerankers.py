@@ -1,6 +1,7 @@
 """Rerankers give the scores of sentence-transformers' CrossEncoder, and passages come in their order."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from pullquote import Highlighter, _native
 from pullquote._models.choice import embedded_model
+from pullquote.client import Client
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
 from support import tiny_models
 from support.messages import raises
+from support.server_process import ServerProcess, running_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")]
 
@@ -208,3 +211,59 @@ def test_narrow_dtypes_keep_scores(dtype: str, most: float, saved: dict[str, Any
             expected = logits_of(model, QUERIES[2], PASSAGES)
             found = ours(highlighter, QUERIES[2], PASSAGES)
             assert np.abs(found - expected).max() < most * max(1.0, float(np.abs(expected).max()))
+
+
+@pytest.fixture(scope="module")
+def server(coverage: Path) -> Iterator[ServerProcess]:
+    with running_server("--dtype", "float32", "--reranker", str(coverage)) as running:
+        yield running
+
+
+DOCUMENTS = ["The sea is deep.", "Bread and the moon and cheese.", "The moon is far away from the cheese."]
+
+
+def test_server_ranks_with_reranker(server: ServerProcess, coverage: Path) -> None:
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        expected = highlighter.rerank(QUERY, DOCUMENTS)
+        logits = highlighter.rerank(QUERY, DOCUMENTS, raw_scores=True)
+        passages = highlighter.highlights(QUERY, PAGES)
+    body = {"query": QUERY, "texts": DOCUMENTS}
+    ranks = server.client.post("/rerank", json=body | {"return_text": True}).json()
+    assert [(one["index"], one["text"]) for one in ranks] == [(one.index, one.text) for one in expected]
+    assert [one["score"] for one in ranks] == pytest.approx([one.score for one in expected], abs=1e-5)
+    raw = server.client.post("/rerank", json=body | {"raw_scores": True}).json()
+    assert [one["score"] for one in raw] == pytest.approx([one.score for one in logits], abs=1e-3)
+    for path in ("/rerank", "/v1/rerank", "/v2/rerank", "/v1/reranking"):
+        asked = {"query": QUERY, "documents": DOCUMENTS, "top_n": 2}
+        found = server.client.post(path, json=asked).json()["results"]
+        assert [one["index"] for one in found] == [one.index for one in expected[:2]]
+        assert found[0]["relevance_score"] == pytest.approx(expected[0].score, abs=1e-5)
+    by_index = sorted(expected, key=lambda one: one.index)
+    for queries in (QUERY, [QUERY] * 3):
+        scores = server.client.post("/score", json={"queries": queries, "documents": DOCUMENTS}).json()["data"]
+        assert [one["score"] for one in scores] == pytest.approx([one.score for one in by_index], abs=1e-5)
+    raw = server.client.post("/score", json={"text_1": QUERY, "text_2": DOCUMENTS[1], "use_activation": False}).json()
+    assert raw["data"][0]["score"] == pytest.approx(logits[0].score, abs=1e-3)
+    found = server.client.post("/highlights", json={"query": QUERY, "documents": PAGES}).json()
+    assert [one["score"] for one in found["results"][0]["highlights"]] == pytest.approx(
+        [one.score for one in passages[0]], abs=1e-5
+    )
+    with Client(server.url) as client:
+        assert [one.index for one in client.rerank(QUERY, DOCUMENTS, top_n=2)] == [one.index for one in expected[:2]]
+
+
+def test_server_refuses_query_longer_than_reranker(server: ServerProcess) -> None:
+    long = "moon " * 600
+    refused = server.client.post("/rerank", json={"query": long, "documents": DOCUMENTS})
+    assert refused.status_code in {400, 413, 422}
+    assert "512" in refused.text
+    cut = server.client.post("/rerank", json={"query": long, "documents": DOCUMENTS, "truncate": True})
+    assert cut.status_code == 200
+    assert cut.json()["usage"]["truncated"] == 1
+
+
+def test_openapi_says_what_scores_are(server: ServerProcess) -> None:
+    document = server.client.get("/openapi.json").json()
+    assert "probability that a reranker gives" in document["paths"]["/rerank"]["post"]["description"]
+    raw = document["components"]["schemas"]["RerankRequest"]["properties"]["raw_scores"]
+    assert True in raw["enum"]

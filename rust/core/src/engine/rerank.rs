@@ -2,7 +2,7 @@
 //! vectors, whose workers compute both.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,7 @@ use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::scheduler::Scheduler;
 use crate::scheduler::batches::{RowSource, Wanted};
-use crate::tokens::{PairTokens, Passage, TokenPage};
+use crate::tokens::{PairTokens, TokenPage};
 
 /// Tokens of a pair whose passage is one of a page's; the rest of a longer one is not read.
 const PASSAGE_TOKENS: usize = 512;
@@ -35,7 +35,7 @@ impl PairLimits {
     pub const NONE: Self = Self { tokens: usize::MAX, windows: usize::MAX };
 }
 
-/// The scores of passages for a query.
+/// The scores of passages for queries.
 #[derive(Clone, Debug, Default)]
 pub struct PairScores {
     /// For each passage, the logit of its best window; [`crate::ranking::probability::score`] makes a probability of it.
@@ -43,8 +43,9 @@ pub struct PairScores {
     /// Rows that were encoded, and their token ids, special tokens included. Cached ones are not.
     pub encoded: usize,
     pub tokens: usize,
-    /// Whether the query was longer than a row.
-    pub is_query_truncated: bool,
+    /// The first query that is longer than a row.
+    pub truncated_query: Option<usize>,
+    pub tokenizing: Duration,
 }
 
 /// A query with passages of a call's pages.
@@ -74,7 +75,7 @@ impl Engine {
         self.reranker.as_ref()
     }
 
-    /// Scores passages for a query with the reranker, as a future that a driver runs. A passage that is longer than a
+    /// Scores each query's passages with the reranker, as a future that a driver runs. A passage that is longer than a
     /// row is read in overlapping windows, and has the score of the best.
     ///
     /// # Errors
@@ -82,38 +83,43 @@ impl Engine {
     /// [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES); errors of the encoder and of [`Call::check`].
     pub async fn score_passages(
         &self,
-        query: &str,
-        passages: &[&str],
+        asked: &[(&str, &[&str])],
         limits: PairLimits,
         call: &Call<'_>,
     ) -> Result<PairScores> {
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
         let tokens = self.reranker.as_ref().ok_or_else(no_reranker)?;
-        passages.iter().chain([&query]).try_for_each(|text| check_length(text))?;
+        let texts = || asked.iter().flat_map(|(query, passages)| passages.iter().chain([query]));
+        texts().try_for_each(|text| check_length(text))?;
         let began = Instant::now();
-        let bytes = passages.iter().map(|text| text.len()).sum();
-        let (ids, is_query_truncated) = tokens.query(query, &call.checker())?;
-        let windows = self.pool.run(call, bytes, |check| {
-            text_pool::map(passages, |text| {
-                check()?;
-                let mut windows = tokens.windows(text, ids.len(), limits.tokens, check)?;
-                windows.truncate(limits.windows);
-                Ok(windows)
+        let read = self.pool.run(call, texts().map(|text| text.len()).sum(), |check| {
+            text_pool::map(asked, |(query, passages)| {
+                let (ids, is_truncated) = tokens.query(query, check)?;
+                let windows = text_pool::map(passages, |text| {
+                    check()?;
+                    let mut windows = tokens.windows(text, ids.len(), limits.tokens, check)?;
+                    windows.truncate(limits.windows);
+                    Ok(windows)
+                })?;
+                let page = tokens.rows(&ids, windows.iter().flatten(), tokens.max_tokens());
+                let counts: Vec<usize> = windows.iter().map(Vec::len).collect();
+                Ok((Arc::new(page), counts, is_truncated))
             })
         })?;
-        let page = tokens.rows(&ids, windows.iter().flatten(), tokens.max_tokens());
-        self.profiler.record_call(Stage::Tokenize, began);
-        let mut scored = PairScores { is_query_truncated, ..PairScores::default() };
+        let truncated_query = read.iter().position(|(.., is_truncated)| *is_truncated);
+        let tokenizing = self.profiler.record_call(Stage::Tokenize, began);
+        let mut scored = PairScores { truncated_query, tokenizing, ..PairScores::default() };
         let began = Instant::now();
-        let logits = self.score_rows(&scheduler, vec![Arc::new(page)], call, |rows, tokens| {
+        let pages = read.iter().map(|(page, ..)| Arc::clone(page)).collect();
+        let logits = self.score_rows(&scheduler, pages, call, |rows, tokens| {
             (scored.encoded, scored.tokens) = (rows, tokens);
             call.check_tokens(tokens)
         });
         let mut logits = logits.await?.into_iter();
         self.profiler.record_call(Stage::Wait, began);
-        let best = |windows: &Vec<Passage>| logits.by_ref().take(windows.len()).fold(f32::NEG_INFINITY, f32::max);
-        scored.logits = windows.iter().map(best).collect();
+        let best = |windows: &usize| logits.by_ref().take(*windows).fold(f32::NEG_INFINITY, f32::max);
+        scored.logits = read.iter().flat_map(|(_, counts, _)| counts).map(best).collect();
         Ok(scored)
     }
 

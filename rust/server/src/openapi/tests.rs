@@ -15,7 +15,11 @@ use crate::settings::tests::settings;
 fn documented(has_keys: bool) -> Value {
     let settings = settings(&json!({"model_name": "m"})).unwrap();
     let (routes, schemas) = routes::all(true);
-    document(&Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256 }, &routes, schemas)
+    document(
+        &Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256, has_reranker: false },
+        &routes,
+        schemas,
+    )
 }
 
 fn resolved<'document>(document: &'document Value, value: &'document Value) -> &'document Value {

@@ -1,17 +1,14 @@
-//! `POST /rerank`: documents by how near they are to a query, for clients of Cohere, Jina and Text Embeddings
+//! `POST /rerank`: documents by how relevant they are to a query, for clients of Cohere, Jina and Text Embeddings
 //! Inference.
 //!
-//! A score is the cosine of the two vectors, from -1 to 1. A document over the model's limit is read in overlapping
-//! windows, and its score is that of the best. A request with `texts` is answered as Text Embeddings Inference does,
+//! A score is the reranker's, or without one the cosine of the two vectors. A document over the model's limit is read
+//! in overlapping windows, and its score is that of the best. A request with `texts` is answered as Text Embeddings Inference does,
 //! one with `documents` as Cohere and Jina do.
 
 pub(super) mod failure;
+pub(super) mod scores;
 
-use std::time::{Duration, Instant};
-
-use pullquote_core::encoder::cosine::cosines;
-use pullquote_core::engine::Work;
-use pullquote_core::tokens::{Role, Row};
+use pullquote_core::engine::PairLimits;
 use pullquote_wire::request::Documents;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -20,6 +17,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use self::failure::RERANK;
+use self::scores::{Query, Scored, check_raw, score};
 use crate::app::App;
 use crate::http::failure::{Amount, Failure, refused};
 use crate::http::input::Input;
@@ -29,11 +27,10 @@ use crate::http::unix_time;
 use crate::routes::item_limits::{check_count, check_lengths, check_query};
 use crate::routes::request_pages::read_pages;
 use crate::routes::route::{Api, Route};
-use crate::routes::schema_placeholders::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use crate::routes::schema_placeholders::{ACTIVATION, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, RAW_SCORES};
 use crate::routes::schemas::Schemas;
 use crate::routes::tei::failure::of_tei;
-use crate::routes::vector_stream::VectorStream;
-use crate::routes::vectors::{Direction, FieldInputs, Item, ModelName, Truncation, check_model};
+use crate::routes::vectors::{Direction, ModelName, Truncation, check_model};
 use crate::store::not_stored;
 
 const API: Api = Api { tag: "rerank", errors: &RERANK };
@@ -48,7 +45,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let of_texts = json!({"type": "array", "items": schemas.response::<TeiRank>()});
     let answers = json!({"anyOf": [schemas.response::<Ranking>(), of_texts]});
     let request = schemas.request::<RerankRequest>();
-    let summary = "Rank documents by their similarity to a query";
+    let summary = "Rank documents by their relevance to a query";
     let llama_cpp = Api { tag: "llamacpp", ..API };
     let routes = vec![
         API.compute("/rerank", rerank, "rerank", summary),
@@ -62,7 +59,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let described = |route: Route| {
         route
             .described(
-                "A score is the cosine of two vectors; a document that is longer than {max_tokens} tokens is read in windows, and \
+                "A score is {relevance}; a document that is longer than the model's limit is read in windows, and \
                  has the score of the best. The answer to `documents` is as from Cohere and Jina, the answer to \
                  `texts` as from Text Embeddings Inference. Fields that are not listed here are ignored.",
             )
@@ -73,9 +70,6 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     };
     routes.into_iter().map(described).collect()
 }
-
-/// The most tokens of a window of a long document: other text in a window makes it less similar to the query.
-const WINDOW_TOKENS: usize = 128;
 
 /// Documents as Cohere and Jina send them, or texts as Text Embeddings Inference does.
 #[derive(Deserialize, JsonSchema)]
@@ -115,13 +109,13 @@ pub(crate) struct RerankRequest {
     /// Return the text of each of `texts`.
     #[serde(default)]
     return_text: bool,
-    /// Not true: a score is a cosine, and has no raw form.
+    /// Return logits, which only a reranker has.
     #[serde(default)]
-    #[schemars(extend("enum" = [false, null]))]
+    #[schemars(extend("enum" = RAW_SCORES))]
     raw_scores: Option<bool>,
-    /// Not false: the same, as vLLM names it.
+    /// False means the same, as vLLM names it.
     #[serde(default)]
-    #[schemars(extend("enum" = [true, null]))]
+    #[schemars(extend("enum" = ACTIVATION))]
     use_activation: Option<bool>,
     /// Cut a query over the model's limit; by default it is cut with `texts`, and refused with `documents`. Documents
     /// are never cut.
@@ -158,7 +152,7 @@ struct Candidate {
     fields: Map<String, Value>,
 }
 
-/// How near a document is.
+/// How relevant a document is.
 struct Rank {
     index: usize,
     score: f32,
@@ -168,7 +162,7 @@ struct Rank {
 pub(crate) struct TeiRank<'call> {
     /// Index of the text in the request.
     index: usize,
-    /// The cosine, from -1 to 1.
+    /// It is {relevance}.
     score: f32,
     /// With `return_text`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,7 +190,7 @@ pub(crate) struct Ranking<'call> {
 struct RankedDocument<'call> {
     /// Index of the document in the request.
     index: usize,
-    /// The cosine, from -1 to 1.
+    /// It is {relevance}.
     relevance_score: f32,
     /// With `return_documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,12 +274,9 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         return refused("query", "the query is empty; it needs at least one character that is not white space");
     }
     check_query(&request.query, "query", app.settings.max_query_bytes)?;
-    if request.raw_scores == Some(true) {
-        return refused("raw_scores", "a score is a cosine, which has no other form; leave it out");
-    }
-    if request.use_activation == Some(false) {
-        return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
-    }
+    check_raw(app, request.raw_scores == Some(true), "raw_scores")?;
+    check_raw(app, request.use_activation == Some(false), "use_activation")?;
+    let is_raw = request.raw_scores == Some(true) || request.use_activation == Some(false);
     let direction = request.truncation_direction.unwrap_or_default();
     let total = match request.max_tokens_per_doc {
         None | Some(-1) => usize::MAX,
@@ -308,9 +299,13 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
     if request.max_chunks_per_doc == Some(0) {
         return refused("max_chunks_per_doc", "it must be at least 1");
     }
-    let limits = DocumentLimits { tokens: total, windows: request.max_chunks_per_doc.unwrap_or(usize::MAX) };
+    let limits = PairLimits { tokens: total, windows: request.max_chunks_per_doc.unwrap_or(usize::MAX) };
     let texts: Vec<&str> = candidates.iter().map(|candidate| candidate.text.as_str()).collect();
-    let (mut ranks, work, tokenization) = ranks(app, &query, &texts, limits, input)?;
+    let Scored { scores, work, tokenization } = score(app, &query, &texts, limits, is_raw, input)?;
+    let ranked = scores.into_iter().enumerate().map(|(index, score)| Rank { index, score });
+    let mut ranks: Vec<Rank> = ranked.collect();
+    // Ties are in the order of the request.
+    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
     // vLLM's clients send 0 for all; infinity and Cohere refuse it, but requests of the three are alike.
     ranks.truncate(request.top_n.filter(|most| *most > 0).unwrap_or(usize::MAX));
     if is_tei {
@@ -405,52 +400,4 @@ impl Candidate {
         fields.remove("text");
         Ok(Self { text, fields })
     }
-}
-
-/// A query, and how it is truncated.
-struct Query {
-    text: String,
-    truncation: Truncation,
-}
-
-#[derive(Clone, Copy)]
-struct DocumentLimits {
-    tokens: usize,
-    windows: usize,
-}
-
-/// The documents, the nearest first, and how long all texts were tokenized; ties are in the order of the request.
-fn ranks(
-    app: &App,
-    query: &Query,
-    texts: &[&str],
-    limits: DocumentLimits,
-    input: &Input,
-) -> Result<(Vec<Rank>, Work, Duration), Failure> {
-    let items = vec![Item::Text(query.text.clone())];
-    let inputs = FieldInputs { field: "query", items, role: Role::Query, truncation: query.truncation };
-    let began = Instant::now();
-    let request = VectorStream::of_field(app, &inputs, input.end())?;
-    let window = WINDOW_TOKENS.min(app.engine.max_tokens());
-    let mut documents = app.engine.window_rows(texts, Role::Passage, window, limits.tokens, &input.call(None))?;
-    let tokenization = began.elapsed();
-    let request = request.whole()?;
-    for windows in &mut documents {
-        windows.truncate(limits.windows);
-    }
-    let counts: Vec<usize> = documents.iter().map(Vec::len).collect();
-    let rows = documents.into_iter().flatten().map(|ids| Row { length: ids.len(), ids }).collect();
-    let rows = app.engine.embed_rows(rows, &input.call(None))?;
-    let mut work = Work { windows: rows.rows(), encoded: rows.rows(), tokens: rows.tokens(), ..request.work };
-    work.tokens += request.work.tokens;
-    let scores = cosines(&request.values, &rows.collect(&input.call(None))?);
-    let mut first = 0;
-    let best = |(index, count): (usize, &usize)| {
-        let windows = &scores[first..first + count];
-        first += count;
-        Rank { index, score: windows.iter().copied().fold(f32::NEG_INFINITY, f32::max) }
-    };
-    let mut ranks: Vec<Rank> = counts.iter().enumerate().map(best).collect();
-    ranks.sort_by(|a, b| b.score.total_cmp(&a.score));
-    Ok((ranks, work, tokenization))
 }

@@ -4,6 +4,9 @@ pub(crate) use pullquote_wire::request::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 
 pub(crate) const MAX_INPUTS: &str = "{max_inputs}";
 pub(crate) const DIMENSION: &str = "{dimension}";
+/// Whether scores may be logits.
+pub(crate) const RAW_SCORES: &str = "{raw_scores}";
+pub(crate) const ACTIVATION: &str = "{activation}";
 /// The purposes of texts.
 pub(crate) const PURPOSES: &str = "{purposes}";
 pub(crate) const MODEL_NAMES: &str = "{model_names}";

@@ -4,6 +4,7 @@ pub(super) mod failure;
 
 use axum::Json;
 use pullquote_core::encoder::cosine::cosines;
+use pullquote_core::engine::{PairLimits, Work};
 use pullquote_core::tokens::Role;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::IgnoredAny;
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use self::failure::VLLM;
 use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema};
+use super::rerank::scores::{by_reranker, check_raw};
 use super::token_vectors::token_vectors_schema;
 use super::{rerank, tei};
 use crate::app::App;
@@ -20,6 +22,7 @@ use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::unix_time;
 use crate::routes::route::{Api, JSON, Route};
+use crate::routes::schema_placeholders::ACTIVATION;
 use crate::routes::schemas::Schemas;
 use crate::routes::tei::failure::of_tei;
 use crate::routes::vector_stream::{VectorStream, vector_bytes};
@@ -36,12 +39,12 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let mut compares = |route: Route| {
         route
             .reads(schemas.request::<ScoreRequest>(), pair.clone())
-            .writes_json("A cosine for each pair.", schemas.response::<Scores>())
+            .writes_json("A score for each pair: {relevance}.", schemas.response::<Scores>())
             .fails(&[404])
     };
     vec![
-        compares(API.compute("/score", scores, "score", "Compare texts by their cosines")),
-        compares(API.compute("/v1/score", scores, "scoreV1", "Compare texts by their cosines")),
+        compares(API.compute("/score", scores, "score", "Score pairs of texts")),
+        compares(API.compute("/v1/score", scores, "scoreV1", "Score pairs of texts")),
         API.compute("/pooling", pooling, "pooling", "Embed texts, as vLLM's pooling does")
             .described(
                 "As `/v1/embeddings`, for the task `embed`. For the task `token_embed` the data of each text are the vectors of \
@@ -98,9 +101,9 @@ pub(crate) struct ScoreRequest {
     /// Which end of a long text is dropped.
     #[serde(default, alias = "truncation_direction")]
     truncation_side: Option<Direction>,
-    /// Not false: a score is a cosine, and has no raw form.
+    /// False returns logits, which only a reranker has.
     #[serde(default)]
-    #[schemars(extend("enum" = [true, null]))]
+    #[schemars(extend("enum" = ACTIVATION))]
     use_activation: Option<bool>,
 }
 
@@ -124,7 +127,7 @@ struct Score {
     index: usize,
     #[schemars(extend("const" = "score"))]
     object: &'static str,
-    /// The cosine, from -1 to 1.
+    /// It is {relevance}.
     score: f32,
 }
 
@@ -160,20 +163,53 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let (Some(queries), Some(documents)) = (request.queries, request.documents) else {
         return refused("queries", "pass queries and documents, or text_1 and text_2");
     };
-    if request.use_activation == Some(false) {
-        return refused("use_activation", "a score is a cosine, which has no other form; leave it out");
-    }
+    let is_raw = request.use_activation == Some(false);
+    check_raw(app, is_raw, "use_activation")?;
     let truncation = Truncation::new(app, false, request.truncation_side.unwrap_or_default())
         .to(request.truncate_prompt_tokens, "truncate_prompt_tokens", app)?;
-    let items = |texts: Vec<String>| texts.into_iter().map(Item::Text).collect::<Vec<_>>();
-    let (queries, documents) = (items(queries.read("queries", app)?), items(documents.read("documents", app)?));
+    let (queries, documents) = (queries.read("queries", app)?, documents.read("documents", app)?);
     if queries.len() != documents.len() && queries.len() != 1 {
         let message =
             format!("there are {} for {} documents; there must be 1, or as many", queries.len(), documents.len());
         return refused("queries", message);
     }
+    let (all, work) = if app.engine.reranker().is_some() {
+        let tokens = request.truncate_prompt_tokens.and_then(|most| usize::try_from(most).ok());
+        let limits = PairLimits { tokens: tokens.unwrap_or(usize::MAX), ..PairLimits::NONE };
+        let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
+        let asked: Vec<(&str, &[&str])> = if let [query] = queries.as_slice() {
+            vec![(query, &texts)]
+        } else {
+            queries.iter().map(String::as_str).zip(texts.chunks(1)).collect()
+        };
+        let scored = by_reranker(app, &asked, truncation, limits, is_raw, ("queries", input))?;
+        (scored.scores, scored.work)
+    } else {
+        cosines_of(app, queries, documents, truncation, input)?
+    };
+    let data = all.into_iter().enumerate().map(|(index, score)| Score { index, object: "score", score }).collect();
+    let answer = Scores {
+        id: format!("score-{}", input.id.0),
+        object: "list",
+        created: unix_time().as_secs(),
+        model: &app.settings.model_name,
+        data,
+        usage: EmbeddingsUsage::of(&work),
+    };
+    Reply::json(input, &answer, work)
+}
+
+/// The cosine of each pair.
+fn cosines_of(
+    app: &App,
+    queries: Vec<String>,
+    documents: Vec<String>,
+    truncation: Truncation,
+    input: &Input,
+) -> Result<(Vec<f32>, Work), Failure> {
     let is_one_query = queries.len() == 1;
-    let encode = |items: Vec<Item>, field, role| {
+    let encode = |texts: Vec<String>, field, role| {
+        let items = texts.into_iter().map(Item::Text).collect();
         let inputs = FieldInputs { field, items, role, truncation };
         VectorStream::of_field(app, &inputs, input.end()).and_then(VectorStream::whole)
     };
@@ -186,16 +222,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     };
     let mut work = request.work;
     work += answers.work;
-    let data = all.into_iter().enumerate().map(|(index, score)| Score { index, object: "score", score }).collect();
-    let answer = Scores {
-        id: format!("score-{}", input.id.0),
-        object: "list",
-        created: unix_time().as_secs(),
-        model: &app.settings.model_name,
-        data,
-        usage: EmbeddingsUsage::of(&work),
-    };
-    Reply::json(input, &answer, work)
+    Ok((all, work))
 }
 
 fn pooling(app: &App, input: &Input) -> Result<Reply, Failure> {
