@@ -20,6 +20,7 @@ mod prepared;
 mod rerank;
 mod rows;
 mod run;
+mod scale;
 mod short_texts;
 mod static_vectors;
 
@@ -41,7 +42,7 @@ use crate::encoder::model::{Model, Prompts};
 use crate::encoder::{Batching, Encoder, EncoderSpec};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::ranking::Effort;
-use crate::ranking::probability::CosineScale;
+use crate::ranking::cosine_scale::CosineScale;
 use crate::ranking::static_vectors::StaticVectors;
 use crate::runtime::affinity::CpuAffinity;
 use crate::runtime::call::{Call, ShutdownToken};
@@ -74,7 +75,7 @@ pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
     reranker: Option<PairTokens>,
-    /// Set by the model, or in the first call.
+    /// Set by the model, or measured in the first call.
     cosine_scale: OnceLock<CosineScale>,
     /// Read or made in the first call with [`Effort::Instant`].
     static_vectors: OnceLock<Arc<StaticVectors>>,

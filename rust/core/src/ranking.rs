@@ -7,6 +7,8 @@
 //! `titles` scores pages against each other, and `shortlist` leaves most of many pages out.
 
 pub(crate) mod candidates;
+pub mod cosine_scale;
+pub(crate) mod labelled_pages;
 pub(crate) mod parsed_page;
 pub(crate) mod prediction;
 pub mod probability;

@@ -159,13 +159,13 @@ def test_priority_orders_engine_requests(engine: Engine) -> None:
 
 def test_encoder_exception_fails_only_its_request() -> None:
     def fails(texts: list[str]) -> Any:
-        if any("poison" in text for text in texts):
+        if any("venom" in text for text in texts):
             raise ValueError("poisoned")
         return encode(texts)
 
     for threads in (1, "caller"):
         with Engine(encoder=fails, threads=threads) as engine:
-            engine.add_request("bad", "poison", [MOON])
+            engine.add_request("bad", "venom", [MOON])
             engine.add_request("good", "cat", [MOON])
             ended = run(engine)
             assert isinstance(ended["bad"].error, errors.EncoderError)

@@ -9,7 +9,8 @@ use super::context::CallContext;
 use super::documents::read_documents;
 use super::passages::{SharedPages, passages_of_answers, provisional_passages, rescore};
 use super::prepared::prepare;
-use super::short_texts::{cosine_scale, encode_queries};
+use super::scale::cosine_scale;
+use super::short_texts::encode_queries;
 use super::{Answers, Effort, column};
 use crate::error::Result;
 use crate::ranking::candidates::{select_after_previews, select_contenders, select_likely};
@@ -38,7 +39,7 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
 
     let cosine_scale = cosine_scale(&context).await?;
     let static_vectors = if context.parsing.keeps_tokens { Some(engine.static_vectors(&context).await?) } else { None };
-    let queries = encode_queries(&mut context, &pages, static_vectors.as_deref()).await?;
+    let queries = encode_queries(&mut context, &pages, cosine_scale, static_vectors.as_deref()).await?;
     let matching = Matching {
         tokens: &engine.tokens,
         lexical_weight: question.lexical_weight,

@@ -1,4 +1,4 @@
-//! Texts of a call that are not pages: queries, titles, and the pairs that measure a model's cosines.
+//! Texts of a call that are not pages: queries and titles.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use super::context::CallContext;
 use super::{Effort, Pairing, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
+use crate::ranking::cosine_scale::CosineScale;
 use crate::ranking::parsed_page::PreparedPage;
-use crate::ranking::probability::{CosineScale, PAIRS};
 use crate::ranking::query_match::Query;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::title_relevance;
@@ -26,6 +26,7 @@ use crate::tokens::{Role, TokenPage};
 pub(super) async fn encode_queries<'call>(
     context: &mut CallContext<'call, '_>,
     pages: &[PreparedPage<'_>],
+    scale: CosineScale,
     static_vectors: Option<&StaticVectors>,
 ) -> Result<Vec<Query<'call>>> {
     let request = context.request;
@@ -46,7 +47,8 @@ pub(super) async fn encode_queries<'call>(
             Some(static_vectors) => static_cosines(context, &titled, &vectors, static_vectors)?,
             None => vectors.iter().map(|query| cosines(query, &of_titles)).collect(),
         };
-        relevance = title_relevance(&titled, cosines, &request.queries, context.question.lexical_weight);
+        let weight = context.question.lexical_weight;
+        relevance = title_relevance(&titled, cosines, &request.queries, weight, scale.prior());
     }
     let queries = vectors.into_iter().zip(relevance).enumerate();
     let query = |(query, (vector, titles))| Query {
@@ -56,20 +58,6 @@ pub(super) async fn encode_queries<'call>(
         titles,
     };
     Ok(queries.map(query).collect())
-}
-
-/// The scale of the model's cosines: from its configuration, or measured in its first call. Not part of any call's
-/// work.
-pub(super) async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<CosineScale> {
-    if let Some(scale) = context.engine.cosine_scale.get() {
-        return Ok(*scale);
-    }
-    let questions = PAIRS.iter().map(|(question, _)| (Role::Query, *question));
-    let texts: Vec<(Role, &str)> = questions.chain(PAIRS.iter().map(|(_, answer)| (Role::Passage, *answer))).collect();
-    let call = context.call.uncounted();
-    let mut questions = encode(&mut context.for_call(&call), &texts).await?;
-    let answers = questions.split_off(PAIRS.len());
-    Ok(*context.engine.cosine_scale.get_or_init(|| CosineScale::of(&questions, &answers)))
 }
 
 /// Encodes a few short texts together. Equal texts are encoded once, and cached ones not at all.

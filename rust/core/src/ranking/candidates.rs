@@ -24,7 +24,7 @@ use super::prediction::Prediction;
 use super::probability::logit;
 use super::query_match::QueryMatch;
 use super::ranked_seeds::{PageRanking, QueryRanking};
-use super::relevance::{COSINE, Scale};
+use super::relevance::Scale;
 use super::scored_windows::ScoredWindows;
 use super::selection::{CosineSample, Selection, WindowSelection};
 
@@ -203,7 +203,8 @@ fn seeds_by_prediction(page: &Prediction, deviation: f64) -> Option<Vec<usize>> 
     }
     #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
     let squares = cosines.len() as f64 * deviation.powi(2);
-    let relevance = matched.join(&Scale::with_squares(cosines, squares, COSINE).all(cosines), &[]);
+    let relevance =
+        matched.join(&Scale::with_squares(cosines, squares, matched.calibration.model.prior()).all(cosines), &[]);
     let mut seeds: Vec<usize> = matched.seeds().collect();
     seeds.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]));
     Some(seeds)

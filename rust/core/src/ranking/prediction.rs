@@ -4,8 +4,8 @@
 //! pages; other models' cosines are brought to its scale ([`CosineScale`]). A page's own level is corrected from a
 //! sample of its windows. `bench/notes/encoding_less.md` has the trial.
 
+use super::cosine_scale::CosineScale;
 use super::parsed_page::{ParsedPage, PreparedPage};
-use super::probability::CosineScale;
 use super::query_match::{Matching, Query, QueryMatch};
 use crate::error::Result;
 use crate::runtime::call::{Call, Check};

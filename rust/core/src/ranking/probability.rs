@@ -13,9 +13,8 @@
 //! Cosines are on `MiniLM`'s scale; those of other models are brought to it ([`CosineScale`]). `bench/calibration.py`
 //! measures and fits all of this.
 
+use super::cosine_scale::CosineScale;
 use super::relevance::LexicalWeight;
-use crate::encoder::cosine::cosines;
-use crate::encoder::model::Model;
 
 /// The least score that `min_score="auto"` keeps: 95 % of the first passages that answer have more.
 pub const ANSWERED: f32 = 0.2;
@@ -139,7 +138,11 @@ impl Calibration {
 
     /// The logit of the probability.
     pub(crate) fn logit(self, Evidence { cosine, coverage, lacks_number }: Evidence) -> f32 {
-        let cosine = self.model.to_minilm(cosine);
+        self.logit_of_evidence(self.model.evidence(cosine), coverage, lacks_number)
+    }
+
+    /// The same with a cosine that is on `MiniLM`'s scale.
+    pub(crate) fn logit_of_evidence(self, cosine: f32, coverage: f32, lacks_number: bool) -> f32 {
         let [meaning, both, words] =
             [COSINE_ALONE, BOTH, WORDS_ALONE].map(|regression| regression.logit(cosine, coverage, self.foreign));
         let logit = if self.words <= 0.5 {
@@ -161,7 +164,7 @@ impl Calibration {
     /// The value by which a page's passages are ordered.
     pub(crate) fn order(self, relevance: f32, logit: f32, cosine: f32) -> f32 {
         let meaning = MEANING_WEIGHT * self.few_words * (2.0 - 2.0 * self.words).min(1.0);
-        relevance + (1.0 - self.foreign) * (ORDER_WEIGHT * logit + meaning * self.model.to_minilm(cosine))
+        relevance + (1.0 - self.foreign) * (ORDER_WEIGHT * logit + meaning * self.model.evidence(cosine))
     }
 }
 
@@ -173,80 +176,6 @@ pub fn score(logit: f32) -> f32 {
 /// The inverse of [`score`]; infinite at 0 and 1.
 pub fn logit(score: f32) -> f32 {
     -(1.0 / score - 1.0).ln()
-}
-
-/// The scale of a model's cosines: those between questions and unrelated sentences, and between questions and their
-/// answers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CosineScale {
-    unrelated: f32,
-    answer: f32,
-}
-
-/// Questions and short answers about unrelated subjects.
-pub(crate) const PAIRS: [(&str, &str); 8] = [
-    ("When does the museum open?", "The museum opens at nine every morning."),
-    ("Who painted the ceiling of the chapel?", "The ceiling of the chapel was painted by an Italian artist."),
-    ("How do I install the program?", "Run the installer and follow the steps to install the program."),
-    ("What causes volcanoes to erupt?", "Volcanoes erupt because pressure builds up in the magma below."),
-    ("How many players are on a football team?", "A football team has eleven players on the field."),
-    ("What is the boiling point of water?", "Water boils at one hundred degrees at sea level."),
-    ("Which bank lends money to small farms?", "The cooperative bank lends money to small farms."),
-    ("Why did the king lose the war?", "The king lost the war because his army ran out of food."),
-];
-
-impl CosineScale {
-    /// `MiniLM`'s, measured with `of`.
-    pub const MINILM: Self = Self { unrelated: 0.008, answer: 0.78 };
-
-    /// From a model's `config.json`: `"pullquote": {"cosines": [unrelated, answer]}`.
-    pub(crate) fn of_model(model: &Model) -> Option<Self> {
-        let cosines = &model.config["pullquote"]["cosines"];
-        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
-        let cosine = |index: usize| cosines[index].as_f64().map(|cosine| cosine as f32);
-        Some(Self { unrelated: cosine(0)?, answer: cosine(1)? })
-    }
-
-    /// From the vectors of the questions and of the answers of [`PAIRS`].
-    pub(crate) fn of(questions: &[Vec<f32>], answers: &[Vec<f32>]) -> Self {
-        let all = answers.concat();
-        let (mut related, mut unrelated) = (0.0, 0.0);
-        for (number, question) in questions.iter().enumerate() {
-            for (other, cosine) in cosines(question, &all).into_iter().enumerate() {
-                *if number == other { &mut related } else { &mut unrelated } += cosine;
-            }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "eight")]
-        let pairs = questions.len() as f32;
-        Self { unrelated: unrelated / (pairs * (pairs - 1.0)), answer: related / pairs }
-    }
-
-    /// The equivalent cosine of `MiniLM`. A model that cannot tell answers from other sentences keeps its own.
-    pub(super) fn to_minilm(self, cosine: f32) -> f32 {
-        Self::MINILM.unrelated + (cosine - self.base()) / self.slope()
-    }
-
-    /// This model's equivalent of a cosine of `MiniLM`.
-    pub(crate) fn of_minilm(self, cosine: f32) -> f32 {
-        self.base() + (cosine - Self::MINILM.unrelated) * self.slope()
-    }
-
-    /// The difference of this model's cosines for a difference of 1 on `MiniLM`'s scale.
-    pub(crate) fn slope(self) -> f32 {
-        if self.can_tell() {
-            (self.answer - self.unrelated) / (Self::MINILM.answer - Self::MINILM.unrelated)
-        } else {
-            1.0
-        }
-    }
-
-    fn base(self) -> f32 {
-        if self.can_tell() { self.unrelated } else { Self::MINILM.unrelated }
-    }
-
-    fn can_tell(self) -> bool {
-        self.answer - self.unrelated >= 0.05
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::cosine_scale::CosineScale;
 use super::parsed_page::{ParsedPage, PreparedPage};
-use super::probability::{Calibration, CosineScale, Evidence};
+use super::probability::{Calibration, Evidence};
 use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, heading_credit, join, scale_units};
 use super::static_vectors::StaticVectors;
 use super::terms::{
@@ -188,6 +189,15 @@ impl<'page> QueryMatch<'page> {
     pub(crate) fn logit(&self, seed: usize, cosine: f32) -> f32 {
         let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
         self.calibration.logit(Evidence { cosine, coverage, lacks_number: self.lacks_number(seed) })
+    }
+
+    /// What a cosine of `MiniLM` adds to a seed's logit, and all else in that.
+    pub(crate) fn parts_of_logit(&self, seed: usize, cosine: f32) -> (f32, f32) {
+        let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
+        let logit = |evidence: f32| self.calibration.logit_of_evidence(evidence, coverage, self.lacks_number(seed));
+        let evidence = self.calibration.model.evidence(cosine);
+        let per_cosine = (logit(evidence + 0.01) - logit(evidence - 0.01)) / 0.02;
+        (per_cosine, logit(evidence) - per_cosine * evidence)
     }
 
     /// The logit of every seed from words and the means of static vectors; `None` without both.

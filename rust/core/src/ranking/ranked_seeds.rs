@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::relevance::{COSINE, Scale};
+use super::relevance::Scale;
 use super::scored_windows::ScoredWindows;
 use super::selection::WindowSelection;
 
@@ -36,10 +36,11 @@ impl RankedSeeds {
     fn new(scored: &ScoredWindows) -> Self {
         let ScoredWindows { prediction, estimates, scale, is_scored, .. } = scored;
         let (matched, static_means) = (&prediction.matched, &prediction.static_means);
-        let unit_scale = Scale::of(scored.unit_cosines.iter(), COSINE);
+        let prior = matched.calibration.model.prior();
+        let unit_scale = Scale::of(scored.unit_cosines.iter(), prior);
         let relevance = matched.relevance(&scale.all(estimates), &unit_scale.all(&scored.unit_cosines));
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
-        let mean = Scale::with_squares(estimates, 0.0, COSINE).at(0.0) as f32;
+        let mean = Scale::with_squares(estimates, 0.0, prior).at(0.0) as f32;
         let mut cosines = matched.best_around(estimates, mean);
         cosines.iter_mut().zip(&scored.unit_cosines).for_each(|(cosine, own)| *cosine = cosine.max(*own));
         let exclude = |mut logits: Vec<f32>| {

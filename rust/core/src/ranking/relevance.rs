@@ -40,8 +40,8 @@ pub struct Scale {
 /// Assumed values, weighted as `PRIOR_WINDOWS` windows: a page of one sentence has no deviation of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Prior {
-    mean: f64,
-    spread: f64,
+    pub(super) mean: f64,
+    pub(super) spread: f64,
 }
 
 const PRIOR_WINDOWS: f64 = 4.0;

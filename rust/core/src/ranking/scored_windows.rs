@@ -1,10 +1,10 @@
 //! Scored windows: the cosines of a page's windows with a query. Those that were not selected count as predicted, with a
 //! correction from the sampled windows.
 
+use super::cosine_scale::CosineScale;
 use super::prediction::{Prediction, deviation};
-use super::probability::CosineScale;
 use super::query_match::QueryMatch;
-use super::relevance::{COSINE, Scale};
+use super::relevance::Scale;
 use super::selection::{CosineSample, Selection, WindowSelection};
 
 /// The sample counts against this number of windows that are as predicted.
@@ -65,13 +65,14 @@ impl<'query> ScoredWindows<'query> {
             WindowSelection::All => windows.to_vec(),
             WindowSelection::Only(selected) => as_scored(&mut selected.iter()),
         };
+        let prior = prediction.matched.calibration.model.prior();
         let scale = match &selection.sample {
-            None => Scale::with_squares(windows, 0.0, COSINE),
+            None => Scale::with_squares(windows, 0.0, prior),
             Some(CosineSample { best, others }) => {
                 let of_sample = as_scored(&mut best.iter().chain(others));
                 #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
                 let predicted = windows.len().saturating_sub(best.len() + others.len()) as f64;
-                Scale::with_squares(&of_sample, predicted * correction.deviation.powi(2), COSINE)
+                Scale::with_squares(&of_sample, predicted * correction.deviation.powi(2), prior)
             }
         };
         let is_scored = scored_seeds(&prediction.matched, &selection.windows);

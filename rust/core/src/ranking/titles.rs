@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::relevance::{BM25, COSINE, LexicalWeight, Scale, join};
+use super::relevance::{BM25, LexicalWeight, Prior, Scale, join};
 use super::terms::{PageTerms, guess_language, query_terms};
 use crate::text::page::ByteSpan;
 
@@ -18,12 +18,14 @@ const MAX_DEVIATIONS: f32 = 2.0;
 
 /// For each query, by page: the weighted relevance of the page's title, which is added to its passages'.
 ///
-/// `titled` pairs pages with titles; `cosines` has one value for each query and title.
+/// `titled` pairs pages with titles; `cosines` has one value for each query and title,
+/// of which `prior` is assumed.
 pub(crate) fn title_relevance(
     titled: &[(usize, &str)],
     cosines: Vec<Vec<f32>>,
     queries: &[&str],
     lexical_weight: LexicalWeight,
+    prior: Prior,
 ) -> Vec<HashMap<usize, f32>> {
     let (text, spans) = join_lines(titled);
     let language = guess_language(&text);
@@ -32,7 +34,7 @@ pub(crate) fn title_relevance(
     let relevance = cosines.into_iter().zip(queries).map(|(cosines, query)| {
         let bm25 = terms.find(&query_terms(query, language)).bm25(&ranges);
         let relevance = join(
-            &Scale::of(cosines.iter(), COSINE).all(&cosines),
+            &Scale::of(cosines.iter(), prior).all(&cosines),
             &Scale::of(bm25.iter(), BM25).all(&bm25),
             lexical_weight.title_weight(),
         );
@@ -59,6 +61,7 @@ fn join_lines(titled: &[(usize, &str)]) -> (String, Vec<ByteSpan>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ranking::relevance::COSINE;
 
     #[test]
     fn one_matching_title_of_many_counts_as_much_as_one_of_few() {
@@ -68,7 +71,7 @@ mod tests {
                 names.iter().map(String::as_str).chain(["Family Guy"]).enumerate().collect();
             let cosines = (0..=others).map(|title| if title == others { 0.8 } else { 0.1 }).collect();
             let query = "In which episode of Family Guy does Meg appear?";
-            title_relevance(&titled, vec![cosines], &[query], LexicalWeight::Auto)[0][&others]
+            title_relevance(&titled, vec![cosines], &[query], LexicalWeight::Auto, COSINE)[0][&others]
         };
         let of_few = relevance_of_match(9);
         assert!(of_few > 1.0, "{of_few}");

@@ -1,0 +1,160 @@
+//! The scale of a model's cosines, on which all of ranking counts as if they were `MiniLM`'s.
+//!
+//! Two lines bring a model's cosines there. That of its windows has the level and the spread of the cosines between a
+//! question and the windows of a page: predictions and z-scores depend on them. That of evidence has the meaning of the
+//! best cosine of a page: how much likelier an answer it makes. A model whose best cosines tell answers from other
+//! sentences better than `MiniLM`'s has a steeper line. Both are measured on the pages of `data/labelled_pages.jsonl`
+//! (see [`super::labelled_pages`]).
+
+use super::relevance::{COSINE, Prior};
+use crate::encoder::model::Model;
+
+/// The scale of a model's cosines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CosineScale {
+    windows: Line,
+    evidence: Line,
+}
+
+/// A line to `MiniLM`'s scale: `to + (cosine − from) · gain`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) from: f32,
+    pub(crate) to: f32,
+    pub(crate) gain: f32,
+}
+
+/// `MiniLM`'s cosine between unrelated texts, and the difference to that of a question and its answer.
+const UNRELATED: f32 = 0.008;
+const ANSWER: f32 = 0.78;
+/// `MiniLM`'s cosines of the questions with all windows of their page: the mean, and the deviation within a page.
+const WINDOWS: (f32, f32) = (0.43, 0.139);
+/// Cosines of a model that spread less are the same for all texts.
+const LEAST_SPREAD: f32 = 1e-3;
+/// A difference of cosines below this one tells nothing.
+const LEAST_DIFFERENCE: f32 = 0.05;
+
+impl Line {
+    const IDENTITY: Self = Self { from: UNRELATED, to: UNRELATED, gain: 1.0 };
+
+    fn at(self, cosine: f32) -> f32 {
+        self.to + (cosine - self.from) * self.gain
+    }
+}
+
+impl CosineScale {
+    /// `MiniLM`'s own.
+    pub const MINILM: Self = Self { windows: Line::IDENTITY, evidence: Line::IDENTITY };
+
+    /// From a model's `config.json`: `"pullquote": {"cosines": [unrelated, answer]}`.
+    pub(crate) fn of_model(model: &Model) -> Option<Self> {
+        let cosines = &model.config["pullquote"]["cosines"];
+        #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
+        let cosine = |index: usize| cosines[index].as_f64().map(|cosine| cosine as f32);
+        let (unrelated, answer) = (cosine(0)?, cosine(1)?);
+        if answer - unrelated < LEAST_DIFFERENCE {
+            return Some(Self::MINILM);
+        }
+        let line = Line { from: unrelated, to: UNRELATED, gain: (ANSWER - UNRELATED) / (answer - unrelated) };
+        Some(Self { windows: line, evidence: line })
+    }
+
+    /// From the cosines of each question with the windows of its page: the first step of a measurement, where the best
+    /// cosine means what its place among the others means for `MiniLM`.
+    #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+    pub(crate) fn of_windows(pages: &[&[f32]]) -> Self {
+        let count = pages.iter().map(|page| page.len()).sum::<usize>().max(1) as f32;
+        let mean = pages.iter().copied().flatten().sum::<f32>() / count;
+        let squares = pages.iter().map(|page| {
+            let mean = page.iter().sum::<f32>() / page.len().max(1) as f32;
+            page.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>()
+        });
+        let freedom = (count - pages.len() as f32).max(1.0);
+        let spread = (squares.sum::<f32>() / freedom).sqrt();
+        let gain = if spread < LEAST_SPREAD { 1.0 } else { WINDOWS.1 / spread };
+        let line = Line { from: mean, to: WINDOWS.0, gain };
+        Self { windows: line, evidence: line }
+    }
+
+    pub(crate) const fn with_evidence(self, evidence: Line) -> Self {
+        Self { evidence, ..self }
+    }
+
+    /// Six numbers, as the cache keeps them.
+    pub(crate) const fn numbers(self) -> [f32; 6] {
+        let Self { windows, evidence } = self;
+        [windows.from, windows.to, windows.gain, evidence.from, evidence.to, evidence.gain]
+    }
+
+    /// `None` for numbers that no measurement gives.
+    pub(crate) fn from_numbers([from, to, gain, evidence_from, evidence_to, evidence_gain]: [f32; 6]) -> Option<Self> {
+        let scale = Self {
+            windows: Line { from, to, gain },
+            evidence: Line { from: evidence_from, to: evidence_to, gain: evidence_gain },
+        };
+        (scale.numbers().iter().all(|number| number.is_finite()) && gain > 0.0 && evidence_gain >= 0.0).then_some(scale)
+    }
+
+    /// What the best cosine around a seed says of it, as a cosine of `MiniLM`.
+    pub(super) fn evidence(self, cosine: f32) -> f32 {
+        self.evidence.at(cosine)
+    }
+
+    /// The cosine of `MiniLM` with the same place among those of a page's windows.
+    pub(super) fn to_minilm(self, cosine: f32) -> f32 {
+        self.windows.at(cosine)
+    }
+
+    /// This model's equivalent of a window's cosine of `MiniLM`.
+    pub(crate) fn of_minilm(self, cosine: f32) -> f32 {
+        self.windows.from + (cosine - self.windows.to) / self.windows.gain
+    }
+
+    /// The difference of this model's cosines of windows for a difference of 1 on `MiniLM`'s scale.
+    pub(crate) fn slope(self) -> f32 {
+        1.0 / self.windows.gain
+    }
+
+    /// What is assumed of a page's cosines before any is known.
+    pub(crate) fn prior(self) -> Prior {
+        let Line { from, to, .. } = self.windows;
+        let (slope, from, to) = (f64::from(self.slope()), f64::from(from), f64::from(to));
+        Prior { mean: COSINE.mean * slope + (from - to * slope), spread: COSINE.spread * slope }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_of_minilm_changes_nothing() {
+        let scale = CosineScale::MINILM;
+        let Prior { mean, spread } = scale.prior();
+        assert_eq!((mean.to_bits(), spread.to_bits()), (COSINE.mean.to_bits(), COSINE.spread.to_bits()));
+        assert!((scale.evidence(0.4) - 0.4).abs() < 1e-6 && (scale.of_minilm(0.18) - 0.18).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_narrow_scale_is_stretched_and_a_constant_one_only_moved() {
+        let scale = CosineScale::of_windows(&[&[0.80, 0.82, 0.84], &[0.82, 0.80, 0.84]]);
+        let (mean, spread) = WINDOWS;
+        assert!((scale.to_minilm(0.82) - mean).abs() < 1e-5, "{scale:?}");
+        assert!((scale.to_minilm(0.84) - mean - spread).abs() < 1e-4, "{scale:?}");
+        assert!((scale.of_minilm(scale.to_minilm(0.9)) - 0.9).abs() < 1e-5);
+        let constant = CosineScale::of_windows(&[&[0.5, 0.5], &[0.5]]);
+        assert!((constant.to_minilm(0.6) - mean - 0.1).abs() < 1e-5, "{constant:?}");
+        assert_eq!(CosineScale::of_windows(&[]).slope().to_bits(), 1.0_f32.to_bits());
+    }
+
+    #[test]
+    fn kept_numbers_are_read_if_a_measurement_can_give_them() {
+        let scale = CosineScale::of_windows(&[&[0.1, 0.3]]).with_evidence(Line { from: 0.2, to: 0.1, gain: 0.0 });
+        assert_eq!(CosineScale::from_numbers(scale.numbers()), Some(scale));
+        for wrong in
+            [[0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.0, f32::NAN, 1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0, 0.0, -1.0]]
+        {
+            assert_eq!(CosineScale::from_numbers(wrong), None, "{wrong:?}");
+        }
+    }
+}
