@@ -392,7 +392,7 @@ mod tests {
         let boilerplate: Vec<&str> = units.boilerplate.iter().map(|unit| units.spans[*unit].of(text)).collect();
         assert_eq!(boilerplate, ["---", "Page 3 of 10"]);
         let marks = |text: &str| Units::sentences(text, None, &[], &unstopped).unwrap().boilerplate.len();
-        assert_eq!((marks("It works.\n\n✅\n\nf(a, {\n\n})"), marks("👍")), (2, 0));
+        assert_eq!((marks("It works.\n\n✅\n\nMore follows.\n\n```\nf(a, {\n})\n```"), marks("👍")), (4, 0));
     }
 
     #[test]
