@@ -52,6 +52,7 @@ SAMPLES_OF_COHERE: dict[str, list[Any]] = {
 
 # Values of fields with another meaning in other routes.
 SAMPLES_OF_PATH: dict[str, dict[str, list[Any]]] = {
+    "/cite": {"numbers": [None, [0]]},
     "/embedding": {"content": ["bread", ["bread", "moon"]]},
     "/documents": {"documents": [[{"id": "a", "title": None, "text": "Bread is baked."}]]},
     "/contents": SAMPLES_OF_EXA,
