@@ -168,7 +168,7 @@ fn is_decorated(content: &str, mark: u8, length: usize) -> bool {
     length >= 2
         && matches!(mark, b'=' | b'*' | b'-' | b'~' | b'+')
         && content.len() <= LONGEST_TITLE
-        && (is_closed && (is_wiki || length >= 3) || is_wiki && inside.len() == title.len())
+        && (is_closed && (is_wiki || length >= 3) || is_wiki && !title.contains('='))
         && title.starts_with(' ')
         && inside.trim_start().starts_with(char::is_alphanumeric)
 }
@@ -205,7 +205,7 @@ mod tests {
             ("> # Quoted", LineShape::Heading),
             ("== Title ==", LineShape::Heading),
             ("= = Title = =", LineShape::Heading),
-            ("== Title", LineShape::Text),
+            ("== Title", LineShape::Heading),
             ("== a = b", LineShape::Text),
             ("===", LineShape::Rule { underlines: true }),
             ("-----", LineShape::Rule { underlines: true }),
