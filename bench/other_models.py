@@ -25,9 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pullquote
 from bench.calibration import FirstPassage, calibration_error
+from pullquote._request.options import Format
 
 QUESTIONS = Path(__file__).parents[1] / "tests" / "data" / "short_questions"
-FORMATS = {".md": "markdown", ".html": "html"}
+FORMATS: dict[str, Format] = {".md": "markdown", ".html": "html"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ def save_model(path: Path) -> None:
 
     config = transformers.BertConfig(
         vocab_size=30522,
-        num_labels=1,
         hidden_size=384,
         num_hidden_layers=6,
         num_attention_heads=12,
         intermediate_size=1536,
     )
+    config.num_labels = 1
     transformers.BertForSequenceClassification(config).save_pretrained(path)
     transformers.AutoTokenizer.from_pretrained(embedded_model()).save_pretrained(path)
 
@@ -77,12 +78,12 @@ def main() -> None:
         save_model(path)
         theirs = CrossEncoder(str(path), device="cpu")
         rows["CrossEncoder, float32"] = [
-            best(lambda count=count: theirs.predict([(QUERY, text) for text in texts[:count]])) for count in CANDIDATES
+            best(partial(theirs.predict, [(QUERY, text) for text in texts[:count]])) for count in CANDIDATES
         ]
         for dtype in dtypes:
             with Highlighter(devices="cpu", dtype=dtype, reranker=path, cache_bytes=0) as ours:
                 rows[f"pullquote, {dtype} ({ours.backend})"] = [
-                    best(lambda count=count, ours=ours: ours.rerank(QUERY, texts[:count])) for count in CANDIDATES
+                    best(partial(ours.rerank, QUERY, texts[:count])) for count in CANDIDATES
                 ]
     print(f"{threads} threads, milliseconds, best of {RUNS}\n")
     print("| | " + " | ".join(f"{count} candidates" for count in CANDIDATES) + " |")

@@ -26,7 +26,10 @@ LAYOUTS = [*tiny_models.RERANKERS, "modular"]
 
 def texts(seed: int, lengths: list[int]) -> list[str]:
     chosen = random.Random(seed)
-    word = lambda: "".join(chosen.choices(chosen.choice(SCRIPTS), k=chosen.randint(1, 3)))  # noqa: E731 - short
+
+    def word() -> str:
+        return "".join(chosen.choices(chosen.choice(SCRIPTS), k=chosen.randint(1, 3)))
+
     return [" ".join(word() for _ in range(length)) for length in lengths]
 
 

@@ -163,7 +163,8 @@ def save_reranker(name: str, path: Path) -> CrossEncoder:
     randomize(model)
     model.save_pretrained(path)
     tokenizer(pair=pair).save_pretrained(path)
-    return CrossEncoder(str(path), device="cpu")
+    loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
+    return loaded
 
 
 def save_modular_reranker(path: Path) -> CrossEncoder:
@@ -183,7 +184,8 @@ def save_modular_reranker(path: Path) -> CrossEncoder:
     for seed, module in enumerate(modules[2:]):
         randomize(module, seed)
     CrossEncoder(modules=modules, device="cpu").save(str(path))
-    return CrossEncoder(str(path), device="cpu")
+    loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
+    return loaded
 
 
 class JinaBert(torch.nn.Module):
@@ -317,7 +319,6 @@ def save_coverage_reranker(path: Path, source: Path) -> None:
     words, special, other, mark = 48, 60, 61, 62
     config = transformers.BertConfig(
         vocab_size=30522,
-        num_labels=1,
         hidden_size=64,
         num_hidden_layers=2,
         num_attention_heads=1,
@@ -325,6 +326,7 @@ def save_coverage_reranker(path: Path, source: Path) -> None:
         max_position_embeddings=512,
         hidden_act="relu",
     )
+    config.num_labels = 1
     model: Any = transformers.BertForSequenceClassification(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
