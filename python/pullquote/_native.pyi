@@ -360,6 +360,9 @@ class Highlighter(EngineHandle):
     def start_embed(
         self, texts: list[str], is_query: bool, timeout: float | None, priority: int, reply_to: _ReplyTo
     ) -> PendingCall: ...
+    def start_score_passages(
+        self, query: str, texts: list[str], timeout: float | None, priority: int, reply_to: _ReplyTo
+    ) -> PendingCall: ...
     def start_parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool, reply_to: _ReplyTo
     ) -> PendingCall: ...

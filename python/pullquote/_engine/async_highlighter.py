@@ -26,12 +26,14 @@ from pullquote._request.options import (
     Request,
     Unit,
     check_request,
+    check_rerank,
     check_texts,
     warn_of_truncation,
 )
 from pullquote._request.signatures import checked, configured_by, signed_as
 from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
+from pullquote._results.ranked import RerankResult, rank
 from pullquote.errors import InvalidArgumentError
 
 __all__ = ["AsyncHighlighter"]
@@ -140,6 +142,25 @@ class AsyncHighlighter(EngineStatus):
         if embeddings.truncated:
             warn_of_truncation(embeddings.truncated, len(texts), self.max_tokens)
         return embeddings.vectors
+
+    @checked
+    async def rerank(
+        self,
+        query: str,
+        texts: Iterable[str],
+        *,
+        top_n: int | None = None,
+        raw_scores: bool = False,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> list[RerankResult]:
+        """Sort texts by the reranker's scores for a query: see `Highlighter.rerank`."""
+        texts = check_rerank(texts, top_n)
+        logits: NDArray[np.float32] = await self._calls.run(
+            lambda reply_to, remaining: self._native.start_score_passages(query, texts, remaining, priority, reply_to),
+            timeout,
+        )
+        return rank(logits, texts, top_n, raw_scores=raw_scores)
 
     @checked
     async def parse_pieces(

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pullquote_core::citations::check_numbers;
 use pullquote_core::engine::Request as Texts;
 use pullquote_core::error::Result;
 use pullquote_wire::citations::{CiteRequest, Cited};
@@ -40,7 +39,6 @@ impl Client {
         async move {
             let CiteArguments { texts, ids, numbers, format } = &arguments;
             texts.check()?;
-            check_numbers(numbers.as_deref().unwrap_or_default(), texts.pages.len())?;
             let document = |page: usize| {
                 let title = texts.titles.get(page).and_then(Option::as_ref);
                 Document::Fields(DocumentFields {

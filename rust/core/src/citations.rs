@@ -24,7 +24,7 @@ use evidence::{Claim, Contents, Evidence, Passage};
 pub use markers::Sources;
 
 use crate::engine::{Answers, Engine, Pairing, Question, Request, Rows, number};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ranking::terms::{Language, guess_language};
 use crate::runtime::call::{Call, to_the_end};
 use crate::text::formats::Format;
@@ -395,15 +395,4 @@ fn without_number(heading: &str) -> &str {
 fn head(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
-}
-
-/// Refuses numbers of pages that are not there.
-///
-/// # Errors
-/// [`crate::error::ErrorKind::InvalidArgument`] naming the number.
-pub fn check_numbers(numbers: &[usize], pages: usize) -> Result<()> {
-    match numbers.iter().find(|page| **page >= pages) {
-        Some(page) => Err(Error::of_field("numbers", format!("numbers has page {page}, but there are {pages} pages"))),
-        None => Ok(()),
-    }
 }

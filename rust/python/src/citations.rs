@@ -1,6 +1,6 @@
 //! `cite`: the checked call, and its result as JSON, of which `python/pullquote/citations.py` makes classes.
 
-use pullquote_core::citations::{self, Claims, Pages, Sources, check_numbers};
+use pullquote_core::citations::{self, Claims, Pages, Sources};
 use pullquote_core::engine::{Engine, Request};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
@@ -19,7 +19,6 @@ pub(crate) struct CiteCall {
 impl CiteCall {
     pub(crate) async fn run(&self, engine: &Engine, call: &Call<'_>) -> Result<String> {
         let Request { queries, pages, formats, titles, .. } = &self.request;
-        check_numbers(self.numbers.as_deref().unwrap_or_default(), pages.len())?;
         let answer: &str = queries.first().map_or("", AsRef::as_ref);
         let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
         let sources = Sources { ids: &self.ids, titles: &titles, numbers: self.numbers.as_deref(), pages: pages.len() };

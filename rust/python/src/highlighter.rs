@@ -197,6 +197,23 @@ impl Highlighter {
         self.start(call, reply_to, work, move |py, embedded| embeddings(py, embedded, rows, dimension)?.into_py_any(py))
     }
 
+    fn start_score_passages(
+        &self,
+        query: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
+        timeout: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
+        reply_to: ReplyTo<'_>,
+    ) -> PyResult<PendingCall> {
+        let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
+        let call = detached_call(argument(timeout, "timeout")?)?.with_priority(argument(priority, "priority")?);
+        let work = move |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
+            let passages: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+            engine.score_passages(&[(query.as_ref(), &passages)], PairLimits::NONE, &call).await
+        };
+        self.start(call, reply_to, work, |py, scored| PyArray1::from_vec(py, scored.logits).into_py_any(py))
+    }
+
     fn start_parse_pieces(
         &self,
         text: &Bound<'_, PyAny>,

@@ -18,7 +18,7 @@ pub struct CiteRequest<'page> {
     pub answer: Cow<'page, str>,
     pub documents: Documents<'page>,
     /// For the numbers of the answer's markers, from `[1]` on, the index of the page that each means. By default `[1]` is the
-    /// first document.
+    /// first document. The number of a document that is not there is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Vec<usize>>,
     /// Format of the documents.

@@ -188,7 +188,7 @@ def test_static_vectors_are_kept_in_folder_of_model(tmp_path: Path, monkeypatch:
     kept.unlink()
     kept.mkdir()
     second = score()
-    assert [file.name[:15] for file in (tmp_path / "cache" / "pullquote").iterdir()] == ["static_vectors-"]
+    assert len(list((tmp_path / "cache" / "pullquote").glob("static_vectors-*"))) == 1
     assert score() == second
 
 

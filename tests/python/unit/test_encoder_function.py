@@ -227,9 +227,9 @@ import threading
 import numpy as np
 asked = 0
 def encode(texts):
-    if any("hang" in text for text in texts):
+    if any("hang!" in text for text in texts):
         threading.Event().wait()
-    if any("raise" in text for text in texts):
+    if any("raise!" in text for text in texts):
         raise RuntimeError("on purpose")
     return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float64)
 class deep:
@@ -251,7 +251,7 @@ def test_serve_encoder_function(own_server: ServerProcess) -> None:
     assert answer.json() == [[6.0, 3.0, 1.0], [1.0, 0.0, 1.0]]
     info = own_server.client.get("/info").json()
     assert (info["model_id"], info["max_batch_requests"], info["max_batch_tokens"]) == ("encode", 64, 65536)
-    failed = own_server.client.post("/embed", json={"inputs": ["raise"]})
+    failed = own_server.client.post("/embed", json={"inputs": ["raise!"]})
     assert failed.status_code == 500
     # Only the log has the reason.
     assert names_all(failed.json()["error"], "encoder", failed.headers["x-request-id"])
@@ -265,7 +265,7 @@ def test_serve_encoder_function(own_server: ServerProcess) -> None:
 @pytest.mark.slow
 def test_hanging_encoder_function_is_not_healthy(own_server: ServerProcess) -> None:
     with httpx.Client(base_url=own_server.url, timeout=0.2) as client, pytest.raises(httpx.TimeoutException):
-        client.post("/embed", json={"inputs": ["hang"]})
+        client.post("/embed", json={"inputs": ["hang!"]})
     # Its probe takes five seconds.
     wait_for(lambda: own_server.client.get("/health", timeout=20).status_code != 200)
 

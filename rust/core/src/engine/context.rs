@@ -46,7 +46,12 @@ impl<'call, 'text> CallContext<'call, 'text> {
     }
 }
 
-impl CallContext<'_, '_> {
+impl<'text> CallContext<'_, 'text> {
+    /// The same call for other work, with a count of its own.
+    pub(super) fn for_call<'aside>(&'aside self, call: &'aside Call<'aside>) -> CallContext<'aside, 'text> {
+        CallContext { call, scheduler: Arc::clone(&self.scheduler), work: Work::default(), ..*self }
+    }
+
     /// Runs a part of ranking unless the call has ended, and records its time.
     pub(super) fn ranking<T>(&mut self, act: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.call.checker()()?;

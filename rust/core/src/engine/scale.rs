@@ -1,5 +1,5 @@
-//! The scale of an engine's model: from its configuration, from the user's cache, or measured on labelled pages in the
-//! first call, of whose work it is no part.
+//! The scale of an engine's model: from its configuration, from the user's cache, or measured in the first call, of whose
+//! work it is no part. A model whose files are here reads labelled pages; a host or a function, only a few short texts.
 
 use serde_json::{from_slice, to_vec};
 
@@ -8,11 +8,11 @@ use super::context::CallContext;
 use super::documents::read_documents;
 use super::options::Options;
 use super::prepared::prepare;
-use super::short_texts::encode_queries;
+use super::short_texts::{encode, encode_queries};
 use super::{Effort, Engine, Pairing, Question, Request};
 use crate::encoder::user_cache;
 use crate::error::Result;
-use crate::ranking::cosine_scale::CosineScale;
+use crate::ranking::cosine_scale::{CosineScale, PAIRS};
 use crate::ranking::labelled_pages::{FirstPassage, LabelledPage, LabelledQuestion, fit, labelled_pages};
 use crate::ranking::prediction::{Prediction, predict};
 use crate::ranking::query_match::Matching;
@@ -20,6 +20,7 @@ use crate::ranking::ranked_seeds::{PageRanking, rank};
 use crate::ranking::scored_windows::ScoredWindows;
 use crate::ranking::selection::{Selection, WindowSelection};
 use crate::text::formats::Format;
+use crate::tokens::Role;
 
 /// Changes with the labelled pages, and with what is measured of them.
 const CONTEXT: &str = "pullquote 2026-11 scale of a model's cosines";
@@ -62,6 +63,10 @@ pub(super) async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<Cosine
     if let Some(scale) = engine.cosine_scale.get() {
         return Ok(*scale);
     }
+    if engine.model.is_none() {
+        let scale = measure_pairs(context).await?;
+        return Ok(*engine.cosine_scale.get_or_init(|| scale));
+    }
     let file = engine.scale_file();
     let kept = file.as_ref().and_then(|file| CosineScale::from_numbers(from_slice(&user_cache::read(file)?).ok()?));
     let scale = if let Some(scale) = kept {
@@ -74,6 +79,15 @@ pub(super) async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<Cosine
         scale
     };
     Ok(*engine.cosine_scale.get_or_init(|| scale))
+}
+
+async fn measure_pairs(context: &CallContext<'_, '_>) -> Result<CosineScale> {
+    let questions = PAIRS.iter().map(|(question, _)| (Role::Query, *question));
+    let texts: Vec<(Role, &str)> = questions.chain(PAIRS.iter().map(|(_, answer)| (Role::Passage, *answer))).collect();
+    let call = context.call.uncounted();
+    let mut questions = encode(&mut context.for_call(&call), &texts).await?;
+    let answers = questions.split_off(PAIRS.len());
+    Ok(CosineScale::of_pairs(&questions, &answers))
 }
 
 /// Asks each labelled question of its own page and of another one.

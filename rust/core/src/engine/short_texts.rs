@@ -1,4 +1,4 @@
-//! Texts of a call that are not pages: queries and titles.
+//! Texts of a call that are not pages: queries, titles, and the pairs that measure a model's cosines.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -61,7 +61,7 @@ pub(super) async fn encode_queries<'call>(
 }
 
 /// Encodes a few short texts together. Equal texts are encoded once, and cached ones not at all.
-async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &str)]) -> Result<Vec<Vec<f32>>> {
+pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &str)]) -> Result<Vec<Vec<f32>>> {
     let began = Instant::now();
     let engine = context.engine;
     let (mut rows, mut index_of) = (Vec::new(), FxHashMap::default());

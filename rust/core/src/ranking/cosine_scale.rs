@@ -4,9 +4,10 @@
 //! question and the windows of a page: predictions and z-scores depend on them. That of evidence has the meaning of the
 //! best cosine of a page: how much likelier an answer it makes. A model whose best cosines tell answers from other
 //! sentences better than `MiniLM`'s has a steeper line. Both are measured on the pages of `data/labelled_pages.jsonl`
-//! (see [`super::labelled_pages`]).
+//! (see [`super::labelled_pages`]); for a host's or a function's vectors, which may cost their owner something, by [`PAIRS`].
 
 use super::relevance::{COSINE, Prior};
+use crate::encoder::cosine::cosines;
 use crate::encoder::model::Model;
 
 /// The scale of a model's cosines.
@@ -29,6 +30,17 @@ const UNRELATED: f32 = 0.008;
 const ANSWER: f32 = 0.78;
 /// `MiniLM`'s cosines of the questions with all windows of their page: the mean, and the deviation within a page.
 const WINDOWS: (f32, f32) = (0.43, 0.139);
+/// Questions and short answers about unrelated subjects: enough for the two ends of a line, and little to encode.
+pub(crate) const PAIRS: [(&str, &str); 8] = [
+    ("When does the museum open?", "The museum opens at nine every morning."),
+    ("Who painted the ceiling of the chapel?", "The ceiling of the chapel was painted by an Italian artist."),
+    ("How do I install the program?", "Run the installer and follow the steps to install the program."),
+    ("What causes volcanoes to erupt?", "Volcanoes erupt because pressure builds up in the magma below."),
+    ("How many players are on a football team?", "A football team has eleven players on the field."),
+    ("What is the boiling point of water?", "Water boils at one hundred degrees at sea level."),
+    ("Which bank lends money to small farms?", "The cooperative bank lends money to small farms."),
+    ("Why did the king lose the war?", "The king lost the war because his army ran out of food."),
+];
 /// Cosines of a model that spread less are the same for all texts.
 const LEAST_SPREAD: f32 = 1e-3;
 /// A difference of cosines below this one tells nothing.
@@ -51,12 +63,31 @@ impl CosineScale {
         let cosines = &model.config["pullquote"]["cosines"];
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
         let cosine = |index: usize| cosines[index].as_f64().map(|cosine| cosine as f32);
-        let (unrelated, answer) = (cosine(0)?, cosine(1)?);
+        Some(Self::of_ends(cosine(0)?, cosine(1)?))
+    }
+
+    /// From the vectors of the questions and of the answers of [`PAIRS`].
+    pub(crate) fn of_pairs(questions: &[Vec<f32>], answers: &[Vec<f32>]) -> Self {
+        let all = answers.concat();
+        let (mut related, mut unrelated) = (0.0, 0.0);
+        for (number, question) in questions.iter().enumerate() {
+            for (other, cosine) in cosines(question, &all).into_iter().enumerate() {
+                *if number == other { &mut related } else { &mut unrelated } += cosine;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "eight")]
+        let pairs = questions.len() as f32;
+        Self::of_ends(unrelated / (pairs * (pairs - 1.0)), related / pairs)
+    }
+
+    /// From the cosine of unrelated texts and that of a question and its answer. A model that cannot tell them apart keeps
+    /// its own.
+    fn of_ends(unrelated: f32, answer: f32) -> Self {
         if answer - unrelated < LEAST_DIFFERENCE {
-            return Some(Self::MINILM);
+            return Self::MINILM;
         }
         let line = Line { from: unrelated, to: UNRELATED, gain: (ANSWER - UNRELATED) / (answer - unrelated) };
-        Some(Self { windows: line, evidence: line })
+        Self { windows: line, evidence: line }
     }
 
     /// From the cosines of each question with the windows of its page: the first step of a measurement, where the best
@@ -133,6 +164,19 @@ mod tests {
         let Prior { mean, spread } = scale.prior();
         assert_eq!((mean.to_bits(), spread.to_bits()), (COSINE.mean.to_bits(), COSINE.spread.to_bits()));
         assert!((scale.evidence(0.4) - 0.4).abs() < 1e-6 && (scale.of_minilm(0.18) - 0.18).abs() < 1e-6);
+    }
+
+    #[test]
+    fn two_ends_make_a_line_unless_they_meet() {
+        let scale = CosineScale::of_ends(0.7, 0.9);
+        assert!(
+            (scale.evidence(0.7) - UNRELATED).abs() < 1e-5 && (scale.to_minilm(0.9) - ANSWER).abs() < 1e-5,
+            "{scale:?}"
+        );
+        assert_eq!(CosineScale::of_ends(0.9, 0.9), CosineScale::MINILM);
+        let orthogonal: Vec<Vec<f32>> =
+            (0..8).map(|one| (0..8).map(|other| f32::from(u8::from(one == other))).collect()).collect();
+        assert_eq!(CosineScale::of_pairs(&orthogonal, &orthogonal), CosineScale::of_ends(0.0, 1.0));
     }
 
     #[test]

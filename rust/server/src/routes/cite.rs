@@ -1,6 +1,6 @@
 //! `POST /cite`: what supports each sentence of a written text.
 
-use pullquote_core::citations::{self, CLAIMS_AT_ONCE, Claims, Pages, Sources, check_numbers};
+use pullquote_core::citations::{self, CLAIMS_AT_ONCE, Claims, Pages, Sources};
 use pullquote_core::engine::Work;
 use pullquote_wire::citations::{CiteRequest, Cited};
 use serde_json::json;
@@ -51,7 +51,6 @@ pub(super) fn cite(app: &App, input: &Input, request: CiteRequest) -> Result<Cit
     if let Some(missing) = documents.iter().find_map(|page| page.missing.clone()) {
         return Err(missing);
     }
-    check_numbers(numbers.as_deref().unwrap_or_default(), documents.len()).map_err(of_value)?;
     let ids: Vec<Option<String>> = documents.iter().map(|page| page.id.clone()).collect();
     let titles: Vec<Option<&str>> = documents.iter().map(|page| page.title.as_deref()).collect();
     let sources = Sources { ids: &ids, titles: &titles, numbers: numbers.as_deref(), pages: documents.len() };

@@ -132,7 +132,7 @@ pub(super) fn label_end(turn: &str) -> Option<usize> {
     Some(name.len() + time.map_or(0, str::len))
 }
 
-/// The paragraphs of a turn, and the notices between them, which nobody says.
+/// The paragraphs of a turn, and the notices between them, which no speaker says.
 pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> impl Iterator<Item = Block> + 'page {
     let mut at = turn.start;
     std::iter::from_fn(move || {
