@@ -65,7 +65,7 @@ def test_offsets_of_cite_have_their_unit(server: ServerProcess, offsets: str) ->
         ({"answer": "?!", "documents": ["a"]}, "answer"),
         ({"documents": ["a"]}, "answer"),
         ({"answer": "A claim.", "documents": []}, "documents"),
-        ({"answer": "A claim.", "documents": ["a"], "numbers": [1]}, "numbers"),
+        ({"answer": "A claim.", "documents": ["a"], "numbers": [-1]}, "numbers"),
         ({"answer": "A claim.", "documents": ["a"], "pages": 1}, "pages"),
         ({"answer": "A claim.", "documents": ["a", {"id": "not there"}]}, "documents"),
     ],

@@ -473,7 +473,8 @@ def test_nice_lowers_only_threads_that_compute(nice: int, whole_pages: dict[str,
         assert set(before.values()) == {usual}
         computing = {name for name in after if name.startswith(("pullquote-cpu", "pullquote-text"))}
         assert len(computing) > 1
-        lower = {name for name, value in after.items() if value == usual + nice}
+        # The thread of the request itself may be ending.
+        lower = {name for name, value in after.items() if value == usual + nice} - {"pullquote-large"}
         assert lower == (computing if nice else set(after))
 
 

@@ -116,7 +116,8 @@ def test_awaited_result_is_the_same_and_a_value() -> None:
 def test_numbers_say_which_page_a_marker_means() -> None:
     answer = "Bread is baked from flour, water and salt [1]."
     assert cite(answer, numbers=[1]).sentences[0].markers[0].page == 1
-    assert cite(answer, numbers=[]).sentences[0].markers[0].page is None
+    for unknown in ([], [2]):
+        assert cite(answer, numbers=unknown).sentences[0].markers[0].page is None
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_numbers_say_which_page_a_marker_means() -> None:
         (lambda: cite(3), InvalidTypeError, ("answer", "int")),  # type: ignore[arg-type]
         (lambda: pullquote.cite("A claim.", []), InvalidArgumentError, ("page",)),
         (lambda: pullquote.cite("A claim.", MOON), InvalidTypeError, ("pages", "str")),
-        (lambda: cite("A claim.", numbers=[2]), InvalidArgumentError, ("numbers", 2)),
+        (lambda: cite("A claim.", numbers=[-1]), InvalidArgumentError, ("numbers", -1)),
         (lambda: cite("A claim.", numbers=["a"]), InvalidArgumentError, ("numbers",)),
         (lambda: pullquote.cite("A claim. " * 3000, [MOON * 2000], timeout=0.001), DeadlineExceededError, ()),
     ],
