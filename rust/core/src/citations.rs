@@ -384,7 +384,7 @@ fn measure(text: &str, unit: OffsetUnit) -> usize {
     }
 }
 
-/// A heading without its number, which is no number of its text: `2.3.1. Header`.
+/// A heading without its number: the 2, 3 and 1 of `2.3.1. Header` are no numbers of the text below it.
 fn without_number(heading: &str) -> &str {
     let text = heading.trim_start_matches(['#', ' ', '>']);
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -68,23 +68,25 @@ impl PairTokens {
     /// The ids of a query, and whether they are too many for any row.
     pub fn query(&self, text: &str, check: &Check) -> Result<(Vec<i32>, bool)> {
         let prompt = &self.tokens.prompts.query;
-        let room = self.room(self.tokens.limit);
-        let mut ids = self.tokens.first_ids(&format!("{prompt}{text}"), room + 1, check)?;
-        let is_cut = ids.len() > room;
-        ids.truncate(room);
+        let Passage { ids, is_cut } = self.start_of(&format!("{prompt}{text}"), check)?;
         Ok((ids, is_cut))
     }
 
     /// The ids of the start of each passage: as many as a row has room for.
     pub fn passages(&self, texts: &[&str], check: &Check) -> Result<Vec<Passage>> {
-        let room = self.room(self.tokens.limit);
         text_pool::map(texts, |text| {
             check()?;
-            let mut ids = self.tokens.first_ids(text, room + 1, check)?;
-            let is_cut = ids.len() > room;
-            ids.truncate(room);
-            Ok(Passage { ids, is_cut })
+            self.start_of(text, check)
         })
+    }
+
+    /// As many ids of a text as a row has room for.
+    fn start_of(&self, text: &str, check: &Check) -> Result<Passage> {
+        let room = self.room(self.tokens.limit);
+        let mut ids = self.tokens.first_ids(text, room + 1, check)?;
+        let is_cut = ids.len() > room;
+        ids.truncate(room);
+        Ok(Passage { ids, is_cut })
     }
 
     /// The ids of a passage, in windows that each fit into a row after a query of `query` ids and together cover the
