@@ -5,7 +5,9 @@ mod kinds;
 mod layers;
 mod results;
 mod settings;
+mod third_party;
 mod tidy;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +23,9 @@ fn main() -> ExitCode {
         ("rust/server/page/kinds.js", kinds::page()),
         ("python/pullquote/_results/fields.py", results::python()),
     ]);
-    for (path, text) in settings::files(|path| fs::read_to_string(root.join(path)).map_err(|error| error.to_string())) {
+    let read = |path: &str| fs::read_to_string(root.join(path)).map_err(|error| error.to_string());
+    let third_party = [("THIRD_PARTY.md", third_party::markdown(&root))];
+    for (path, text) in settings::files(read).into_iter().chain(versions::files(read)).chain(third_party) {
         match text {
             Ok(text) => _ = generated.insert(path, text),
             Err(error) => complaints.push(format!("{path}: {error}")),
@@ -44,7 +48,12 @@ fn main() -> ExitCode {
                 .iter()
                 .filter(stale)
                 .map(|(path, _)| format!("{path} is stale; run: cargo run --release -p xtask -- generate"));
-            complaints.extend(stale.chain(tidy::complaints(&root)).chain(layers::complaints(&root)));
+            complaints.extend(
+                stale
+                    .chain(tidy::complaints(&root))
+                    .chain(layers::complaints(&root))
+                    .chain(versions::complaints(&root)),
+            );
         }
         _ => complaints.push("usage: xtask generate | check".to_owned()),
     }
