@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, Unpack
 
@@ -57,6 +57,7 @@ class Hosted(EngineHandle):
     - `max_tokens`: the host's limit for a row, in tokens; `None` is the model's.
     - `max_batch_size`: maximum rows of a batch; `None` is as many as have 4,096 tokens.
     - `threads`, `cache_bytes`: as for `Highlighter`. Vectors of cached pages are not requested again.
+    - `reranker`: as for `Highlighter`. It runs on the CPU, in `threads`; `HostedCall.advance` waits for its scores.
 
     Raises `ModelNotFoundError`, `InvalidModelError`, `InvalidArgumentError`. After a fork, calls in the child raise `ForkedError`.
 
@@ -82,13 +83,17 @@ class Hosted(EngineHandle):
         cache_bytes: int = EngineConfig.cache_bytes,
         name: str = "host",
         revision: str | None = None,
+        reranker: str | Path | None = None,
     ) -> None:
         """Read the tokenizer."""
         for argument, value in (("dimension", dimension), ("max_tokens", 1 if max_tokens is None else max_tokens)):
             if not isinstance(value, int) or value < 1:
                 message = f"{argument} must be at least 1, not {value!r}"
                 raise InvalidArgumentError(message)
-        settings = EngineConfig(threads=threads, cache_bytes=cache_bytes, max_batch_size=max_batch_size).settings()
+        config = EngineConfig(
+            threads=threads, cache_bytes=cache_bytes, max_batch_size=max_batch_size, reranker=reranker
+        )
+        settings = replace(config, reranker=config.find_reranker()).settings()
         directory, model_name = find_model(model, HubOptions(revision), weights=False)
         self._open(LoadedModel(settings, directory, _Host(name, dimension, max_tokens), model_name))
 

@@ -52,7 +52,7 @@ class EngineConfig(EngineArguments):
         config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype), cores=cores)
         if self.encoder is None or isinstance(self.encoder, str):
             return config._load_model(normalizes=normalizes)
-        return config._use_custom_encoder(self.encoder)
+        return replace(config, reranker=config.find_reranker())._use_custom_encoder(self.encoder)
 
     def settings(self) -> EngineSettings:
         """The arguments, checked by `_native`. An encoder that is an object goes to it with the model."""
@@ -74,9 +74,7 @@ class EngineConfig(EngineArguments):
     def _load_model(self, *, normalizes: bool) -> LoadedModel:
         from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - it imports json, zipfile and hashes: 5 ms
 
-        reranker = self._find_reranker()
-        if reranker is not None:
-            reranker = with_safetensors(reranker)
+        reranker = self.find_reranker()
         settings = replace(self, reranker=reranker).settings()
         found, name = self._find_model()
         directory = with_safetensors(found)
@@ -106,7 +104,8 @@ class EngineConfig(EngineArguments):
         hub = HubOptions(self.revision, self.token, self.cache_dir, self.local_files_only)
         return find_model(self.model, hub, weights=weights)
 
-    def _find_reranker(self) -> Path | None:
+    def find_reranker(self) -> Path | None:
+        """The directory of the reranker, downloaded if the hub's cache lacks it."""
         if self.reranker is None:
             return None
         if not isinstance(self.reranker, (str, Path)) or self.reranker == "":
@@ -115,8 +114,11 @@ class EngineConfig(EngineArguments):
                 f"not {self.reranker!r}"
             )
             raise InvalidTypeError(message)
+        from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - as above
+
         # The revision is the model's.
-        return find_model(self.reranker, HubOptions(None, self.token, self.cache_dir, self.local_files_only))[0]
+        hub = HubOptions(None, self.token, self.cache_dir, self.local_files_only)
+        return with_safetensors(find_model(self.reranker, hub)[0])
 
     def _use_custom_encoder(self, encoder: CustomEncoder) -> LoadedModel:
         capsule = getattr(encoder, "__pullquote_encoder__", None)

@@ -53,6 +53,7 @@ use crate::scheduler::batches::RowSource;
 pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
+pub use crate::tokens::PairLimits;
 use crate::tokens::{PairTokens, Tokens};
 pub use answers::{Answers, Matches, note};
 use cache::Cache;
@@ -64,7 +65,7 @@ pub use options::Question;
 pub use pairs::Pair;
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Request, Work};
-pub use rerank::{PairLimits, PairScores};
+pub use rerank::PairScores;
 pub use rows::{Rows, number, pair};
 use static_vectors::StaticVectorsFile;
 pub use steps::{Finished, Steps};
@@ -88,6 +89,8 @@ pub struct Engine {
     cache: Cache,
     batching: Batching,
     device_stats: Arc<DeviceStats>,
+    /// Of the devices that score pairs, where those of vectors do not.
+    score_stats: Option<Arc<DeviceStats>>,
     profiler: Arc<Profiler>,
     cores: CpuAffinity,
     /// Whether a host's steps run the scheduler, instead of a thread.
@@ -99,9 +102,15 @@ pub struct Engine {
     process: u32,
 }
 
+/// What computes vectors, and what scores pairs where that does not.
+struct Encoders {
+    vectors: Box<dyn Encoder>,
+    scores: Option<Box<dyn Encoder>>,
+}
+
 enum SchedulerState {
-    /// Before the first call; the encoder moves to the scheduler then.
-    Idle(Mutex<Option<Box<dyn Encoder>>>),
+    /// Before the first call; the encoders move to their schedulers then.
+    Idle(Mutex<Option<Encoders>>),
     Running(Arc<Scheduler>),
     Closed,
 }
@@ -116,13 +125,15 @@ impl Engine {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
-        let scheduler = RwLock::new(SchedulerState::Idle(Mutex::new(Some(encoder))));
+        let scheduler =
+            RwLock::new(SchedulerState::Idle(Mutex::new(Some(Encoders { vectors: encoder, scores: None }))));
         let (pool, cache) = (TextPool::new(threads), Cache::new(cache_bytes));
         let tasks = Tasks::new(pool.threads(), CpuAffinity::default());
         let (batching, cores) = (Batching::default(), CpuAffinity::default());
         Ok(Self {
             tokens,
             device_stats: Arc::new(DeviceStats::new(&spec)),
+            score_stats: None,
             profiler: Arc::default(),
             static_vectors: OnceLock::new(),
             static_vectors_file: StaticVectorsFile::new(model, &spec),
@@ -192,9 +203,10 @@ impl Engine {
         self.batching
     }
 
-    /// The state of each device, in the order of [`EncoderSpec::devices`].
+    /// The state of each device, in the order of [`EncoderSpec::devices`]; last those that only score pairs.
     pub fn devices(&self) -> Vec<DeviceState> {
-        self.device_stats.states()
+        let scores = self.score_stats.iter().flat_map(|stats| stats.states());
+        self.device_stats.states().into_iter().chain(scores).collect()
     }
 
     /// Times of all stages since the engine was made.
@@ -303,18 +315,24 @@ impl Engine {
             SchedulerState::Running(scheduler) => Ok(Arc::clone(scheduler)),
             SchedulerState::Closed => Err(closed()),
             SchedulerState::Idle(encoder) => {
-                let encoder = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(closed)?;
-                let telemetry =
-                    Telemetry { device_stats: Arc::clone(&self.device_stats), profiler: Arc::clone(&self.profiler) };
-                let scheduler = Arc::new(if self.is_stepped {
-                    Scheduler::stepped(encoder, self.batching, telemetry)
-                } else {
-                    Scheduler::start(encoder, self.batching, telemetry, self.cores.clone())?
-                });
+                let taken = encoder.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+                let Encoders { vectors, scores } = taken.ok_or_else(closed)?;
+                let scores = scores.zip(self.score_stats.as_ref());
+                let scores = scores.map(|(encoder, stats)| self.start_scheduler(encoder, stats)).transpose()?;
+                let scheduler = self.start_scheduler(vectors, &self.device_stats)?;
+                let scheduler = Arc::new(scheduler.with_scores(scores.map(Arc::new)));
                 *state = SchedulerState::Running(Arc::clone(&scheduler));
                 Ok(scheduler)
             }
         }
+    }
+
+    fn start_scheduler(&self, encoder: Box<dyn Encoder>, stats: &Arc<DeviceStats>) -> Result<Scheduler> {
+        let telemetry = Telemetry { device_stats: Arc::clone(stats), profiler: Arc::clone(&self.profiler) };
+        if self.is_stepped {
+            return Ok(Scheduler::stepped(encoder, self.batching, telemetry));
+        }
+        Scheduler::start(encoder, self.batching, telemetry, self.cores.clone())
     }
 }
 

@@ -36,10 +36,15 @@ use round::Round;
 /// Jobs queued at the scheduler. Further callers wait for space until their deadline.
 const MAX_WAITING_JOBS: usize = if cfg!(feature = "loom") { 1 } else { 4096 };
 
+/// How long a step waits for pairs while vectors are awaited too.
+const BOTH_BUSY_WAIT: Duration = Duration::from_millis(1);
+
 /// Dropping it ends every unfinished job with [`ErrorKind::Closed`], and joins the thread if there is one.
 pub(crate) struct Scheduler {
     inbox: Arc<Inbox>,
     drive: Drive,
+    /// Scores pairs of texts, where the devices of vectors do not.
+    scores: Option<Arc<Scheduler>>,
 }
 
 /// What the scheduler reports to other threads.
@@ -78,11 +83,29 @@ impl Scheduler {
     pub(crate) fn stepped(encoder: Box<dyn Encoder>, batching: Batching, telemetry: Telemetry) -> Self {
         let (encoder, inbox) = with_waker(encoder);
         let round = Round::new(encoder, batching, telemetry, Arc::clone(&inbox));
-        Self { inbox, drive: Drive::Steps(Mutex::new(Some(Box::new(round)))) }
+        Self { inbox, drive: Drive::Steps(Mutex::new(Some(Box::new(round)))), scores: None }
     }
 
     /// Waits at most `timeout` for something to do, and runs a round. An encoder without threads computes in it.
     pub(crate) fn step(&self, timeout: Duration) {
+        let Some(scores) = self.scores.as_ref().filter(|scores| scores.is_busy()) else {
+            return self.step_own(timeout);
+        };
+        self.step_own(Duration::ZERO);
+        scores.step_own(if self.is_busy() { timeout.min(BOTH_BUSY_WAIT) } else { timeout });
+    }
+
+    /// Whether jobs are unfinished.
+    fn is_busy(&self) -> bool {
+        self.inbox.lock().unfinished > 0
+    }
+
+    /// Whether a step can do more although no vector has come: pairs are scored.
+    pub(crate) fn is_scoring(&self) -> bool {
+        self.scores.as_ref().is_some_and(|scores| scores.is_busy())
+    }
+
+    fn step_own(&self, timeout: Duration) {
         let Drive::Steps(round) = &self.drive else { return };
         let mut round = lock(round);
         // A round that ends or panics is dropped, which replies to all callers.
@@ -110,7 +133,18 @@ impl Scheduler {
                 Round::new(encoder, batching, telemetry, for_thread).run();
             })
             .map_err(|error| Error::new(ErrorKind::Internal, format!("no thread for the scheduler: {error}")))?;
-        Ok(Self { inbox, drive: Drive::Thread(Some(thread)) })
+        Ok(Self { inbox, drive: Drive::Thread(Some(thread)), scores: None })
+    }
+
+    /// Gives the pairs of texts to another scheduler, whose devices score them.
+    pub(crate) fn with_scores(mut self, scores: Option<Arc<Self>>) -> Self {
+        self.scores = scores;
+        self
+    }
+
+    /// Where pairs of texts are scored, if that is another scheduler.
+    pub(crate) const fn scores(&self) -> Option<&Arc<Self>> {
+        self.scores.as_ref()
     }
 
     /// Queues rows. Their vectors come in one allocation, in the order of `rows`.
@@ -120,6 +154,9 @@ impl Scheduler {
 
     /// As [`Self::submit`], for other values than vectors.
     pub(crate) fn submit_for(&self, wanted: Wanted, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
+        if let (Wanted::Score, Some(scores)) = (&wanted, &self.scores) {
+            return scores.submit_for(wanted, rows, call);
+        }
         let reply = Reply::default();
         let job = Job {
             rows,
@@ -152,8 +189,15 @@ impl Scheduler {
         matches!(self.drive, Drive::Steps(_))
     }
 
-    /// Ends every unfinished job and, after its current round, the thread.
+    /// Ends every unfinished job and, after its current round, the thread; also of the scheduler of pairs.
     pub(crate) fn close(&self) {
+        self.close_own();
+        if let Some(scores) = &self.scores {
+            scores.close();
+        }
+    }
+
+    fn close_own(&self) {
         self.inbox.close();
         // A step that runs sees that the inbox is closed.
         if let Drive::Steps(round) = &self.drive
@@ -166,7 +210,8 @@ impl Scheduler {
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        self.close();
+        // Others may use the scheduler of pairs.
+        self.close_own();
         if let Drive::Thread(thread) = &mut self.drive
             && let Some(thread) = thread.take()
             && thread.thread().id() != thread::current().id()

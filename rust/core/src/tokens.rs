@@ -10,6 +10,7 @@ mod counts;
 mod decode;
 mod load;
 mod pairs;
+mod prompted_pairs;
 mod rows;
 mod word_ids;
 
@@ -28,7 +29,7 @@ use boundaries::Family;
 use byte_table::ByteTable;
 pub use counts::counts_before;
 pub use decode::Token;
-pub use pairs::{PairTokens, Passage};
+pub use pairs::{PairLimits, PairRows, PairTokens};
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to

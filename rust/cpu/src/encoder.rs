@@ -27,10 +27,10 @@ pub struct CpuEncoder {
     submitted: u64,
 }
 
-/// A model, and perhaps a reranker, that share workers.
+/// A model, or a reranker, or both, which share workers.
 #[derive(Debug)]
 struct Networks {
-    vectors: Network,
+    vectors: Option<Network>,
     scores: Option<Network>,
 }
 
@@ -40,9 +40,9 @@ impl Compute for Networks {
     fn compute(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) -> Result<()> {
         let network = match batch.output {
             Output::Scores => self.scores.as_ref(),
-            _ => Some(&self.vectors),
+            _ => self.vectors.as_ref(),
         };
-        let none = || Error::new(ErrorKind::Internal, "this encoder has no reranker");
+        let none = || Error::new(ErrorKind::Internal, "this encoder has no model for this output");
         network.ok_or_else(none)?.compute(batch, workspace, values)
     }
 }
@@ -55,15 +55,26 @@ impl CpuEncoder {
     /// The kind says whether an argument, the model or a device is unusable.
     pub fn load(directory: &Path, devices: &[String], dtype: &str, threads: Option<usize>) -> Result<Self> {
         let dtype = Dtype::parse(dtype)?;
-        Self::load_with(&Model::read(directory)?, None, devices, dtype, threads, InstructionSet::selected()?)
+        Self::load_with(Some(&Model::read(directory)?), None, devices, dtype, threads, InstructionSet::selected()?)
     }
 
-    /// Loads a model and perhaps a reranker for an instruction set.
+    /// Loads a reranker alone, for hosts and functions that compute vectors.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_reranker(reranker: &Model, threads: Option<usize>) -> Result<Self> {
+        let devices = ["cpu".to_owned()];
+        let mut loaded = Self::load_with(None, Some(reranker), &devices, None, threads, InstructionSet::selected()?)?;
+        loaded.spec.devices.iter_mut().for_each(|device| "reranker".clone_into(&mut device.name));
+        Ok(loaded)
+    }
+
+    /// Loads a model and perhaps a reranker, or a reranker alone, for an instruction set.
     ///
     /// # Errors
     /// As [`Self::load`].
     pub fn load_with(
-        model: &Model,
+        model: Option<&Model>,
         reranker: Option<&Model>,
         devices: &[String],
         dtype: Option<Dtype>,
@@ -72,7 +83,8 @@ impl CpuEncoder {
     ) -> Result<Self> {
         let places = parse_devices(devices, threads, &|| 0)?;
         let load = |model: &Model| Network::load(model, dtype.unwrap_or_else(|| default_dtype(model, set)), set);
-        let networks = Arc::new(Networks { vectors: load(model)?, scores: reranker.map(load).transpose()? });
+        let networks =
+            Arc::new(Networks { vectors: model.map(load).transpose()?, scores: reranker.map(load).transpose()? });
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
@@ -83,20 +95,22 @@ impl CpuEncoder {
             // Without workers, the thread that collects computes one batch at a time.
             specs.push(DeviceSpec { workers: workers.max(1), ..DeviceSpec::new(name, workers + 1, BATCH_TOKENS) });
         }
-        let (network, scores) = (&networks.vectors, networks.scores.as_ref());
-        let pairs = reranker.zip(scores);
+        let Networks { vectors, scores } = &*networks;
+        let none = || Error::new(ErrorKind::Internal, "an encoder without a model");
+        let network = vectors.as_ref().or(scores.as_ref()).ok_or_else(none)?;
+        let pairs = reranker.zip(scores.as_ref());
         let pairs =
             pairs.map(|(model, scores)| PairSpec { max_tokens: model.max_tokens, vocabulary: scores.vocabulary() });
         let spec = EncoderSpec {
             dimension: network.dimension(),
-            max_tokens: model.max_tokens,
+            max_tokens: model.or(reranker).map_or(0, |model| model.max_tokens),
             vocabulary: network.vocabulary(),
             dtype: network.dtype().name().to_owned(),
             devices: specs,
             backend: set.name().to_owned(),
             capabilities: Capabilities {
                 notifies: started.iter().all(CpuDevice::has_workers),
-                token_width: network.token_width(),
+                token_width: vectors.as_ref().and_then(Network::token_width),
                 pairs,
                 ..Capabilities::default()
             },

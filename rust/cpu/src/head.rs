@@ -1,8 +1,9 @@
 //! The modules after pooling: dense layers, norms, and unit length in between. All in float32.
 
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::model::weight_files::LOGITS;
 use pullquote_core::encoder::model::{Activation, Module};
-use pullquote_core::error::Result;
+use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::linear::{Linear, LinearScratch, OutputRows};
 use crate::load::{Loader, PaddedDim};
@@ -11,6 +12,9 @@ use crate::norm::{LayerNorm, NormRow};
 use crate::pooling::Normalize;
 use crate::vector::Simd;
 use crate::weights::Weights;
+
+/// The word embeddings of language models.
+const WORDS: &str = "embed_tokens.weight";
 
 /// The modules, in their order.
 #[derive(Debug)]
@@ -58,6 +62,12 @@ impl Head {
                     #[expect(clippy::cast_possible_truncation, reason = "an epsilon is a small number")]
                     steps.push(Step::Norm(LayerNorm::new(weight, bias, *epsilon as f32, whole.padded())));
                 }
+                Module::TokenLogit { token, minus, .. } => {
+                    let row = token_row(&mut loader.weights, width, *token, *minus)?;
+                    let layer = loader.pack(row, &[0.0], PaddedDim::Whole(1), whole, None);
+                    steps.push(Step::Dense { layer, activation: Activation::Identity, outputs: 1 });
+                    width = 1;
+                }
                 Module::Normalize => {}
             }
         }
@@ -104,4 +114,25 @@ impl Head {
             results.chunks_exact(stride).take(count).for_each(|row| rows.extend_from_slice(&row[..width]));
         }
     }
+}
+
+/// The weights of a token's logit, minus those of another one's.
+fn token_row(weights: &mut Weights, width: usize, token: usize, minus: Option<usize>) -> Result<Vec<f32>> {
+    let name = if weights.has(LOGITS) { LOGITS } else { WORDS };
+    let table = weights.take(name, &[None, Some(width)])?;
+    let row = |token: usize| {
+        if token >= table.dim(0) {
+            let (source, rows) = (weights.source().display(), table.dim(0));
+            let message = format!("{source}: the tensor {name} has {rows} rows, and none for the token {token}");
+            return Err(Error::new(ErrorKind::InvalidModel, message));
+        }
+        let mut values = vec![0.0; width];
+        table.read_row(token, &mut values);
+        Ok(values)
+    };
+    let mut values = row(token)?;
+    if let Some(minus) = minus {
+        values.iter_mut().zip(row(minus)?).for_each(|(value, other)| *value -= other);
+    }
+    Ok(values)
 }

@@ -110,7 +110,8 @@ fn dtype_auto_is_int8_only_if_the_model_allows_it() {
         let mut draft = draft("bert");
         let selected = |draft: &Draft| {
             let directory = write(draft);
-            let encoder = CpuEncoder::load_with(&directory.model(), None, &["cpu".to_owned()], None, Some(1), set);
+            let encoder =
+                CpuEncoder::load_with(Some(&directory.model()), None, &["cpu".to_owned()], None, Some(1), set);
             encoder.expect("the model is sound").spec().dtype.clone()
         };
         let plain = if set.has_bf16() { "bfloat16" } else { "float32" };

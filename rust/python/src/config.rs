@@ -60,9 +60,7 @@ impl EngineSettings {
         } else {
             FunctionEncoder::from_python(encoder, self.threads() > 0, &model)?
         };
-        let engine = self.engine_of(py, &model, encoder)?;
-        let Some(reranker) = &settings.reranker else { return Ok(engine) };
-        leave_python(py, None, |_| engine.with_reranker(&Model::read_reranker(reranker)?))
+        self.engine_of(py, &model, encoder)
     }
 
     pub(crate) fn engine_of(&self, py: Python<'_>, model: &Model, encoder: Box<dyn Encoder>) -> PyResult<Engine> {
@@ -76,8 +74,16 @@ impl EngineSettings {
         };
         leave_python(py, None, |_| {
             let cores = settings.cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
+            let scores_pairs = encoder.spec().capabilities.pairs.is_some();
             let engine = Engine::new(model, encoder, Some(threads), settings.cache_bytes)?;
-            Ok(engine.with_batching(batching)?.with_affinity(&cores))
+            let engine = engine.with_batching(batching)?.with_affinity(&cores);
+            let Some(reranker) = settings.reranker.as_deref().map(Model::read_reranker).transpose()? else {
+                return Ok(engine);
+            };
+            let own =
+                (!scores_pairs).then(|| pullquote_cpu::encoder::CpuEncoder::load_reranker(&reranker, Some(threads)));
+            let own = own.transpose()?.map(|encoder| Box::new(encoder) as Box<dyn Encoder>);
+            engine.with_reranker(&reranker, own)
         })
     }
 }

@@ -45,7 +45,7 @@ impl CpuEncoder {
             model.normalize &= normalizes;
             let (dtype, set) = (Dtype::parse(dtype)?, InstructionSet::selected()?);
             let reranker = reranker.map(Model::read_reranker).transpose()?;
-            encoder::CpuEncoder::load_with(&model, reranker.as_ref(), &devices, dtype, threads, set)
+            encoder::CpuEncoder::load_with(Some(&model), reranker.as_ref(), &devices, dtype, threads, set)
         })?;
         Ok(Self(Mutex::new(Some(loaded))))
     }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pullquote import Highlighter, _native
 from pullquote._models.choice import embedded_model
 from pullquote.client import Client
+from pullquote.engine import Engine, Hosted
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
 from support import tiny_models
 from support.messages import raises
@@ -21,7 +22,8 @@ from support.server_process import ServerProcess, running_server
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")]
 
 SCRIPTS = ["abcdefghijkl", "абвгдежзик", "αβγδεζηθικ", "".join(chr(letter) for letter in range(0x4E00, 0x4E40))]
-LAYOUTS = [*tiny_models.RERANKERS, "modular"]
+LANGUAGE_MODELS = ["tied", "untied", "any-role", "last-token"]
+LAYOUTS = [*tiny_models.RERANKERS, "modular", *LANGUAGE_MODELS]
 
 
 def texts(seed: int, lengths: list[int]) -> list[str]:
@@ -42,7 +44,16 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any
     """The directory of each layout, and its `CrossEncoder`."""
     folder = tmp_path_factory.mktemp("rerankers")
     found = {name: (folder / name, tiny_models.save_reranker(name, folder / name)) for name in tiny_models.RERANKERS}
-    return found | {"modular": (folder / "modular", tiny_models.save_modular_reranker(folder / "modular"))}
+    save, template = tiny_models.save_language_reranker, tiny_models.PAIR_TEMPLATE
+    any_role = tiny_models.ANY_ROLE_TEMPLATE
+    others = {
+        "modular": tiny_models.save_modular_reranker,
+        "tied": lambda path: save(path, tied=True, template=template, prompt="ab cd"),
+        "untied": lambda path: save(path, tied=False, template=template),
+        "any-role": lambda path: save(path, tied=True, template=any_role),
+        "last-token": tiny_models.save_last_token_reranker,
+    }
+    return found | {name: (folder / name, make(folder / name)) for name, make in others.items()}
 
 
 def logits_of(model: Any, query: str, passages: list[str]) -> NDArray[np.float32]:
@@ -173,6 +184,112 @@ def test_scores_of_pairs_are_cached(coverage: Path) -> None:
         ]
 
 
+def marks(texts: list[str]) -> list[list[float]]:
+    return [[1.0, len(text) % 7, text.count("o")] for text in texts]
+
+
+def test_passages_of_other_encoders_are_reranked(coverage: Path) -> None:
+    """Vectors of a function, or of a host, and scores by the CPU."""
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        expected = highlighter.rerank(QUERY, DOCUMENTS)
+    with Highlighter(encoder=marks, reranker=coverage) as highlighter:
+        ranked = highlighter.rerank(QUERY, DOCUMENTS)
+        assert [(one.index, one.score) for one in ranked] == [
+            (one.index, pytest.approx(one.score, abs=1e-2)) for one in expected
+        ]
+        assert [state.name for state in highlighter.device_states] == [highlighter.devices[0], "reranker"]
+        assert highlighter.device_states[1].tokens > 0
+        passages = highlighter.highlights(QUERY, PAGES)
+        assert next(iter(passages[2])).text.endswith("The moon was full.")
+        assert passages != highlighter.highlights(QUERY, PAGES, rerank_top=0)
+        with pytest.raises(DeadlineExceededError):
+            highlighter.rerank("moon", ["moon cheese " * 100] * 3000, timeout=0.05)
+    for threads in (1, "caller"):
+        with Engine(encoder=marks, reranker=coverage, threads=threads) as engine:
+            for number in range(3):
+                engine.add_request(str(number), QUERY, PAGES)
+            done = []
+            while engine.has_unfinished_requests():
+                done += engine.step()
+            assert sorted(output.request_id for output in done) == ["0", "1", "2"]
+            assert all(output.error is None for output in done)
+            assert [one.score for one in done[0].outputs[0]] == pytest.approx(
+                [one.score for one in passages[0]], abs=1e-2
+            )
+    with Hosted(embedded_model(), 3, reranker=coverage) as hosted:
+        call = hosted.start(QUERY, PAGES)
+        batches = call.advance()
+        while call.result is None:
+            found = [(batch.ticket, np.ones((len(batch.lengths), 3), np.float32)) for batch in batches]
+            batches = call.advance(found)
+        assert next(iter(call.result[2])).text.endswith("The moon was full.")
+
+
+def test_long_passages_of_language_models_are_cut_before_the_end_of_the_prompt(saved: dict[str, Any]) -> None:
+    path, model = saved["untied"]
+    query, passages = QUERIES[1], texts(5, [900, 1500])
+    messages = [[{"role": "query", "content": query}, {"role": "document", "content": text}] for text in passages]
+    rows = [model.tokenizer.apply_chat_template(pair, return_dict=False) for pair in messages]
+    # sentence-transformers finds the end by two texts that this vocabulary does not tell apart.
+    end = rows[0][-3:]
+    with torch.no_grad():
+        ids = torch.tensor([row[: tiny_models.LONGEST - len(end)] + end for row in rows])
+        expected = model[0].model(input_ids=ids).logits[:, -1, 40].numpy()
+    with Highlighter(devices="cpu", dtype="float32", reranker=path) as highlighter:
+        assert_equal(ours(highlighter, query, passages), expected)
+        assert len(highlighter.rerank(" ".join(passages), ["ab", "cd"])) == 2
+
+
+@pytest.mark.parametrize("name", ["Qwen3-Reranker-0.6B", "mxbai-rerank-base-v2"])
+def test_known_language_models_read_the_prompt_of_their_own_code(name: str, tmp_path: Path) -> None:
+    model, tokenizer = tiny_models.save_known_language_reranker(tmp_path / name)
+    query, passages = "Who wrote it?", ["It was written.\nBy whom?", " 1984, (a book)", "", "no."]
+    assert name.startswith(("Qwen3", "mxbai"))
+    begin, end = "<|im_start|>", "<|im_end|>\n"
+    if name.startswith("Qwen3"):
+        asks = (
+            "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
+            'Note that the answer can only be "yes" or "no".'
+        )
+        instruct = "Given a web search query, retrieve relevant passages that answer the query"
+        yes, no = "yes", "no"
+        pieces = [
+            [
+                f"{begin}system\n{asks}{end}{begin}user\n",
+                f"<Instruct>: {instruct}\n<Query>: {query}\n<Document>: {passage}",
+                f"{end}{begin}assistant\n<think>\n\n</think>\n\n",
+            ]
+            for passage in passages
+        ]
+    else:
+        asks = (
+            "You are a search relevance expert who evaluates how well documents match search queries. For each "
+            "query-document pair, carefully analyze the semantic relationship between them, then provide your binary "
+            "relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:"
+        )
+        system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+        yes, no = "1", "0"
+        pieces = [
+            [
+                f"{begin}system\n{system}{end}{begin}user\n",
+                f"query: {query}",
+                "\n",
+                f"document: {passage}",
+                "\n",
+                asks,
+                f"{end}{begin}assistant\n",
+            ]
+            for passage in passages
+        ]
+    rows = [[token for piece in row for token in tokenizer(piece)["input_ids"]] for row in pieces]
+    of_yes, of_no = tokenizer.convert_tokens_to_ids([yes, no])
+    with torch.no_grad():
+        logits = [model(input_ids=torch.tensor([row])).logits[0, -1] for row in rows]
+    expected = np.array([float(row[of_yes] - row[of_no]) for row in logits], np.float32)
+    with Highlighter(devices="cpu", dtype="float32", reranker=tmp_path / name) as highlighter:
+        assert_equal(ours(highlighter, query, passages), expected)
+
+
 def test_deadline_ends_reranking(saved: dict[str, Any]) -> None:
     path, _ = saved["bert"]
     with Highlighter(devices="cpu", dtype="float32", reranker=path, threads=1) as highlighter:
@@ -198,8 +315,6 @@ def test_model_of_wrong_kind_is_refused(saved: dict[str, Any]) -> None:
         Highlighter(reranker, devices="cpu")
     with raises(UnsupportedModelError, "CrossEncoder", "reranker="):
         Highlighter(saved["modular"][0], devices="cpu")
-    with raises(InvalidArgumentError, "reranker", "CPU encoder"):
-        Highlighter(encoder=lambda texts: np.ones((len(texts), 3), np.float32), reranker=reranker)
     with raises(InvalidTypeError, "reranker", ""):
         Highlighter(devices="cpu", reranker="")
     with Highlighter(devices="cpu") as highlighter, raises(InvalidArgumentError, "no reranker", "reranker="):

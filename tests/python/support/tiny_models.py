@@ -13,8 +13,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Dense
+from sentence_transformers.cross_encoder.modules import LogitScore
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling, Transformer
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 VOCABULARY = 400
@@ -184,6 +185,77 @@ def save_modular_reranker(path: Path) -> CrossEncoder:
     for seed, module in enumerate(modules[2:]):
         randomize(module, seed)
     CrossEncoder(modules=modules, device="cpu").save(str(path))
+    loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
+    return loaded
+
+
+# A place for each role, one of them inside of a word's surroundings; and one that writes any role.
+PAIR_TEMPLATE = """{%- for message in messages if message["role"] == "system" %}
+c {{ message["content"] }}
+{%- endfor %}
+<s> a {{ messages | selectattr("role", "eq", "query") | map(attribute="content") | first }} b
+d {{ messages | selectattr("role", "eq", "document") | map(attribute="content") | first }}</s>
+e f"""
+ANY_ROLE_TEMPLATE = "{% for message in messages %}<s> {{ message['role'] }} {{ message['content'] }}</s>{% endfor %}"
+
+
+def _language_tokenizer(path: Path, template: str) -> None:
+    made = tokenizer()
+    made.chat_template = template
+    made.padding_side = "left"
+    made.save_pretrained(path)
+
+
+def save_language_reranker(path: Path, *, tied: bool, template: str, prompt: str = "") -> CrossEncoder:
+    """A language model in modules of sentence-transformers: the logit of a token minus that of another one."""
+    body = path.with_name(f"{path.name}-body")
+    config = transformers.Qwen3Config(vocab_size=VOCABULARY, **DECODER, tie_word_embeddings=tied)
+    model: Any = transformers.Qwen3ForCausalLM(config)
+    randomize(model)
+    model.save_pretrained(body)
+    _language_tokenizer(body, template)
+    modules = [Transformer(str(body), transformer_task="text-generation"), LogitScore(40, 50 if tied else None)]
+    named = {"prompts": {"rerank": prompt}, "default_prompt_name": "rerank"} if prompt else {}
+    CrossEncoder(modules=modules, device="cpu", **named).save(str(path))
+    loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
+    return loaded
+
+
+def save_known_language_reranker(path: Path) -> tuple[Any, PreTrainedTokenizerFast]:
+    """A language model in the files of Qwen3-Reranker or mxbai-rerank-v2, without modules or a template for pairs."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("y", "e"), ("ye", "s"), ("n", "o"), ("?", "\u010a"), (".", "\u010a")]
+    names = [*letters, *("".join(pair) for pair in merges)]
+    found = Tokenizer(models.BPE({name: index for index, name in enumerate(names)}, merges))
+    # As Qwen's: punctuation keeps the line breaks after it.
+    pattern = Regex(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+    split = pre_tokenizers.Split(pattern, "isolated")
+    found.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    found.add_special_tokens(["<|im_start|>", "<|im_end|>", "<|endoftext|>"])
+    special = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    made = PreTrainedTokenizerFast(tokenizer_object=found, model_max_length=LONGEST, **special)
+    made.chat_template = ANY_ROLE_TEMPLATE
+    made.save_pretrained(path)
+    name = "Qwen3" if path.name.startswith("Qwen3") else "Qwen2"
+    settings = DECODER if name == "Qwen3" else SIZES | POSITIONS | {"num_key_value_heads": 2}
+    config = getattr(transformers, f"{name}Config")(vocab_size=VOCABULARY, **settings, tie_word_embeddings=True)
+    model: Any = getattr(transformers, f"{name}ForCausalLM")(config)
+    randomize(model)
+    model.eval().save_pretrained(path)
+    return model, made
+
+
+def save_last_token_reranker(path: Path) -> CrossEncoder:
+    """A classifier of the last token, as Qwen3-Reranker-0.6B-seq-cls."""
+    settings = DECODER | {"num_labels": 1, "pad_token_id": 1}
+    model: Any = transformers.Qwen3ForSequenceClassification(
+        transformers.Qwen3Config(vocab_size=VOCABULARY, **settings)
+    )
+    randomize(model)
+    model.save_pretrained(path)
+    _language_tokenizer(path, PAIR_TEMPLATE)
     loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
     return loaded
 

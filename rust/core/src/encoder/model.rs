@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use files::{invalid, number, optional, required, text, unsupported};
 pub use modules::Module;
 use modules::Modules;
+pub use pair_prompt::{PairPrompt, PromptPart};
 pub use prompts::{PromptOverrides, PromptSource, Prompts};
 pub use transformer::Transformer;
 
@@ -19,6 +20,7 @@ mod files;
 mod id;
 mod modules;
 pub mod names;
+mod pair_prompt;
 mod prompts;
 mod reranker;
 pub mod transformer;
@@ -126,6 +128,8 @@ pub struct Model {
     pub normalize: bool,
     /// From `config_sentence_transformers.json`, or a table of known models.
     pub prompts: Prompts,
+    /// For rerankers that are language models.
+    pub pair_prompt: Option<PairPrompt>,
     /// Whether the tokenizer's token types are the transformer's: `tokenizer_config.json` says so.
     pub has_token_types: bool,
 }
@@ -205,6 +209,7 @@ impl Model {
             modules: after,
             truncate_dim: options.truncate_dim,
             prompts: prompts::read(root, modules.include_prompt, &options.prompts)?,
+            pair_prompt: None,
             root: root.to_owned(),
             has_token_types: has_token_types(&directory)?,
             directory,
@@ -233,11 +238,11 @@ fn read_transformer_settings(directory: &Path, is_reranker: bool) -> Result<Valu
         let path = directory.join(format!("sentence_{family}_config.json"));
         let Some(settings) = optional(&path)? else { continue };
         for (key, known, of_reranker) in [
-            ("transformer_task", "feature-extraction", "sequence-classification"),
-            ("module_output_name", "token_embeddings", "scores"),
+            ("transformer_task", "feature-extraction", ["sequence-classification", "text-generation"]),
+            ("module_output_name", "token_embeddings", ["scores", "causal_logits"]),
         ] {
             let found = text(&settings, key).unwrap_or(known);
-            if found != known && !(is_reranker && found == of_reranker) {
+            if found != known && !(is_reranker && of_reranker.contains(&found)) {
                 return Err(unsupported(&path, &format!("{key} {found:?}; known is {known}")));
             }
         }

@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lru::LruCache;
+use rustc_hash::FxHashMap;
 
 use crate::error::Result;
 use crate::ranking::parsed_page::{ParsedPage, Parsing};
@@ -215,18 +216,24 @@ impl Cache {
         dimension: usize,
         encode: impl AsyncFnOnce(&[usize]) -> Result<Vec<f32>>,
     ) -> Result<Vec<Arc<[f32]>>> {
-        let mut vectors: Vec<Option<Arc<[f32]>>> = keys.iter().map(|key| self.vector(key)).collect();
-        let missing: Vec<usize> = (0..keys.len()).filter(|row| vectors[*row].is_none()).collect();
-        if missing.is_empty() {
-            return Ok(vectors.into_iter().flatten().collect());
+        let mut by_key: FxHashMap<CacheKey, Option<Arc<[f32]>>> = FxHashMap::default();
+        let mut missing = Vec::new();
+        for (row, key) in keys.iter().enumerate() {
+            by_key.entry(*key).or_insert_with(|| {
+                let cached = self.vector(key);
+                missing.extend(cached.is_none().then_some(row));
+                cached
+            });
         }
-        let encoded = encode(&missing).await?;
-        for (row, values) in missing.into_iter().zip(encoded.chunks_exact(dimension)) {
-            let values: Arc<[f32]> = values.into();
-            self.insert(keys[row], Entry::Vector(Arc::clone(&values)));
-            vectors[row] = Some(values);
+        if !missing.is_empty() {
+            let encoded = encode(&missing).await?;
+            for (row, values) in missing.into_iter().zip(encoded.chunks_exact(dimension)) {
+                let values: Arc<[f32]> = values.into();
+                self.insert(keys[row], Entry::Vector(Arc::clone(&values)));
+                by_key.insert(keys[row], Some(values));
+            }
         }
-        Ok(vectors.into_iter().flatten().collect())
+        Ok(keys.iter().filter_map(|key| by_key[key].clone()).collect())
     }
 
     fn vector(&self, key: &CacheKey) -> Option<Arc<[f32]>> {

@@ -21,6 +21,9 @@ use crate::scheduler::{Scheduler, Telemetry};
 /// Tokens of a batch for the host. The host forms batches of its own, so this only sets how often it is called.
 const BATCH_TOKENS: usize = 4096;
 
+/// How long a round waits for the scores of pairs, which the host does not compute.
+const MAX_WAIT: Duration = Duration::from_millis(50);
+
 /// A call whose rows its host encodes.
 pub struct Hosted {
     /// `None` once the call has ended.
@@ -134,7 +137,7 @@ impl Hosted {
         depth: usize,
     ) -> Result<Self> {
         // Fails in a closed engine or a forked process.
-        engine.scheduler()?;
+        let of_engine = engine.scheduler()?;
         request.check()?;
         if depth == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "depth must be at least 1, not 0"));
@@ -145,7 +148,8 @@ impl Hosted {
         let device_stats = Arc::new(DeviceStats::new(&spec));
         let telemetry = Telemetry { device_stats, profiler: Arc::clone(&engine.profiler) };
         let encoder = QueueEncoder { spec, queue: Arc::clone(&queue), next: 0 };
-        let scheduler = Arc::new(Scheduler::stepped(Box::new(encoder), engine.batching, telemetry));
+        let scheduler = Scheduler::stepped(Box::new(encoder), engine.batching, telemetry);
+        let scheduler = Arc::new(scheduler.with_scores(of_engine.scores().cloned()));
         let call = Arc::new(call);
         let running = (Arc::clone(&engine), Arc::clone(&scheduler), Arc::clone(&call));
         let future = async move {
@@ -156,7 +160,8 @@ impl Hosted {
         Ok(Self { driven, engine, call, scheduler, queue, dimension })
     }
 
-    /// Runs the call until it ends or needs more vectors; returns `None` while it waits for the host.
+    /// Runs the call until it ends or needs more vectors; returns `None` while it waits for the host. Waits for the scores
+    /// of a reranker.
     ///
     /// # Errors
     /// As [`Engine::highlights`], and the call has ended then; [`ErrorKind::InvalidArgument`] if it had ended before.
@@ -177,7 +182,9 @@ impl Hosted {
             for _ in 0..2 {
                 self.scheduler.step(Duration::ZERO);
             }
-            if !driven.is_woken() {
+            if !driven.is_woken() && self.scheduler.is_scoring() {
+                self.scheduler.step(MAX_WAIT);
+            } else if !driven.is_woken() {
                 self.driven = Some(driven);
                 return Ok(None);
             }

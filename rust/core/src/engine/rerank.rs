@@ -1,14 +1,13 @@
 //! Scores of pairs: a reranker reads a query and a passage together. Its rows go through the scheduler of the model of
-//! vectors, whose workers compute both.
+//! vectors, whose workers compute both; or through a scheduler of its own, where a host or a function computes vectors.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-
-use rustc_hash::FxHashMap;
 
 use super::cache::CacheKey;
 use super::context::CallContext;
-use super::{Engine, check_length, token_count};
+use super::{Engine, SchedulerState, check_length, token_count};
+use crate::encoder::Encoder;
 use crate::encoder::model::Model;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::Call;
@@ -16,24 +15,11 @@ use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::scheduler::Scheduler;
 use crate::scheduler::batches::{RowSource, Wanted};
-use crate::tokens::{PairTokens, TokenPage};
+use crate::scheduler::device_stats::DeviceStats;
+use crate::tokens::{PairLimits, PairRows, PairTokens, TokenPage};
 
 /// Tokens of a pair whose passage is one of a page's; the rest of a longer one is not read.
 const PASSAGE_TOKENS: usize = 512;
-
-/// How much of each passage is read.
-#[derive(Clone, Copy, Debug)]
-pub struct PairLimits {
-    /// Its first tokens.
-    pub tokens: usize,
-    /// Its first windows.
-    pub windows: usize,
-}
-
-impl PairLimits {
-    /// All of it.
-    pub const NONE: Self = Self { tokens: usize::MAX, windows: usize::MAX };
-}
 
 /// The scores of passages for queries.
 #[derive(Clone, Debug, Default)]
@@ -55,15 +41,21 @@ pub(super) struct QueryPassages<'call> {
 }
 
 impl Engine {
-    /// Adds the tokenizer of a reranker whose weights the encoder has.
+    /// Adds the tokenizer of a reranker whose weights the encoder has, or else `scores`: an encoder that only scores
+    /// pairs, with devices of its own.
     ///
     /// # Errors
-    /// As [`PairTokens::read`]; [`ErrorKind::InvalidArgument`] if the encoder has none.
-    pub fn with_reranker(mut self, reranker: &Model) -> Result<Self> {
-        let Some(pairs) = self.spec.capabilities.pairs else {
-            let message = "reranker needs the CPU encoder: devices=\"cpu\", and no encoder; other encoders do not score pairs yet";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        };
+    /// As [`PairTokens::read`]; [`ErrorKind::Internal`] if neither has its weights.
+    pub fn with_reranker(mut self, reranker: &Model, scores: Option<Box<dyn Encoder>>) -> Result<Self> {
+        let of_scores = scores.as_ref().map(|encoder| encoder.spec());
+        let pairs = of_scores.unwrap_or(&self.spec).capabilities.pairs;
+        let pairs = pairs.ok_or_else(|| Error::new(ErrorKind::Internal, "no encoder has the reranker's weights"))?;
+        self.score_stats = of_scores.map(|spec| Arc::new(DeviceStats::new(spec)));
+        if let SchedulerState::Idle(encoders) = self.scheduler.get_mut().unwrap_or_else(PoisonError::into_inner)
+            && let Some(encoders) = encoders.get_mut().unwrap_or_else(PoisonError::into_inner)
+        {
+            encoders.scores = scores;
+        }
         let tokens = PairTokens::read(reranker)?;
         tokens.check_vocabulary(pairs.vocabulary)?;
         self.reranker = Some(tokens);
@@ -95,16 +87,8 @@ impl Engine {
         let began = Instant::now();
         let read = self.pool.run(call, texts().map(|text| text.len()).sum(), |check| {
             text_pool::map(asked, |(query, passages)| {
-                let (ids, is_truncated) = tokens.query(query, check)?;
-                let windows = text_pool::map(passages, |text| {
-                    check()?;
-                    let mut windows = tokens.windows(text, ids.len(), limits.tokens, check)?;
-                    windows.truncate(limits.windows);
-                    Ok(windows)
-                })?;
-                let page = tokens.rows(&ids, windows.iter().flatten(), tokens.max_tokens());
-                let counts: Vec<usize> = windows.iter().map(Vec::len).collect();
-                Ok((Arc::new(page), counts, is_truncated))
+                let PairRows { page, counts, is_query_cut } = tokens.rows(query, passages, limits, check)?;
+                Ok((Arc::new(page), counts, is_query_cut))
             })
         })?;
         let truncated_query = read.iter().position(|(.., is_truncated)| *is_truncated);
@@ -123,8 +107,8 @@ impl Engine {
         Ok(scored)
     }
 
-    /// The logits of all rows, in one job. Cached ones are not computed again; `count` learns the rows and tokens that
-    /// are.
+    /// The logits of all rows, in one job. Equal and cached ones are not computed again; `count` learns the rows and tokens
+    /// that are.
     async fn score_rows(
         &self,
         scheduler: &Scheduler,
@@ -136,23 +120,13 @@ impl Engine {
             pages.iter().flat_map(|page| (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }));
         let rows: Vec<RowSource> = rows.collect();
         let keys: Vec<CacheKey> = rows.iter().map(|row| CacheKey::of_pair(&row.page.row(row.window))).collect();
-        // Equal rows are computed once.
-        let mut index_of = FxHashMap::default();
-        let (mut unique, mut indexes) = (Vec::new(), Vec::with_capacity(rows.len()));
-        for (row, key) in keys.iter().enumerate() {
-            indexes.push(*index_of.entry(*key).or_insert_with(|| {
-                unique.push(row);
-                unique.len() - 1
-            }));
-        }
-        let unique_keys: Vec<CacheKey> = unique.iter().map(|row| keys[*row]).collect();
         let encode = async |missing: &[usize]| {
-            let rows: Vec<RowSource> = missing.iter().map(|index| rows[unique[*index]].clone()).collect();
+            let rows: Vec<RowSource> = missing.iter().map(|row| rows[*row].clone()).collect();
             count(rows.len(), token_count(&rows))?;
             scheduler.submit_for(Wanted::Score, rows, call)?.await
         };
-        let logits = self.cache.vectors(&unique_keys, 1, encode).await?;
-        Ok(indexes.into_iter().map(|index| logits[index][0]).collect())
+        let logits = self.cache.vectors(&keys, 1, encode).await?;
+        Ok(logits.iter().map(|logit| logit[0]).collect())
     }
 }
 
@@ -168,9 +142,8 @@ pub(super) async fn score(context: &mut CallContext<'_, '_>, queries: &[QueryPas
     let bytes = queries.iter().flat_map(|of_query| &of_query.passages).map(String::len).sum();
     let pages = engine.pool.run(context.call, bytes, |check| {
         let of_query = |of_query: &QueryPassages<'_>| {
-            let (ids, _) = tokens.query(of_query.query, check)?;
             let passages: Vec<&str> = of_query.passages.iter().map(String::as_str).collect();
-            Ok(Arc::new(tokens.rows(&ids, &tokens.passages(&passages, check)?, PASSAGE_TOKENS)))
+            tokens.starts(of_query.query, &passages, PASSAGE_TOKENS, check).map(Arc::new)
         };
         queries.iter().map(of_query).collect::<Result<Vec<_>>>()
     })?;

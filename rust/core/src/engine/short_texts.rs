@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
-
 use super::cache::CacheKey;
 use super::context::CallContext;
 use super::{Effort, Pairing, token_count};
@@ -64,15 +62,7 @@ pub(super) async fn encode_queries<'call>(
 pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &str)]) -> Result<Vec<Vec<f32>>> {
     let began = Instant::now();
     let engine = context.engine;
-    let (mut rows, mut index_of) = (Vec::new(), FxHashMap::default());
-    let mut indexes = Vec::with_capacity(texts.len());
-    for (role, text) in texts {
-        let index = *index_of.entry((*role, *text)).or_insert(rows.len());
-        if index == rows.len() {
-            rows.push(engine.tokens.text(text, *role)?);
-        }
-        indexes.push(index);
-    }
+    let rows = texts.iter().map(|(role, text)| engine.tokens.text(text, *role)).collect::<Result<Vec<_>>>()?;
     let keys: Vec<CacheKey> = rows.iter().map(|(ids, _)| CacheKey::of_row(ids)).collect();
     let page = Arc::new(TokenPage::of_rows(rows));
     context.record(Stage::Tokenize, began);
@@ -87,7 +77,7 @@ pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &s
         Ok(vectors)
     };
     let vectors = engine.cache.vectors(&keys, engine.spec.dimension, encode).await?;
-    Ok(indexes.into_iter().map(|index| vectors[index].to_vec()).collect())
+    Ok(vectors.iter().map(|vector| vector.to_vec()).collect())
 }
 
 /// The cosines of each query with titles, by static vectors.

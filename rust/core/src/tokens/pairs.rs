@@ -2,7 +2,8 @@
 
 use tokenizers::Tokenizer;
 
-use super::{Check, RowParts, TokenPage, Tokens, append, index, signed};
+use super::prompted_pairs::PromptedPairs;
+use super::{Check, RowParts, TokenPage, Tokens, append, index, signed, unstopped};
 use crate::encoder::model::{Model, Prompts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::text_pool;
@@ -11,18 +12,52 @@ use crate::runtime::text_pool;
 #[derive(Debug)]
 pub struct PairTokens {
     tokens: Tokens,
-    /// The special ids before, between and after the texts.
-    around: [Vec<i32>; 3],
-    /// How many ids between the texts have the type of the first; `None` if all tokens have one type.
-    first_type: Option<usize>,
+    join: Join,
+}
+
+/// How a query and a passage become a row.
+#[derive(Debug)]
+enum Join {
+    /// As the tokenizer's template for pairs says.
+    Template {
+        /// The special ids before, between and after the texts.
+        around: [Vec<i32>; 3],
+        /// How many ids between the texts have the type of the first; `None` if all tokens have one type.
+        first_type: Option<usize>,
+    },
+    Prompt(PromptedPairs),
+}
+
+/// How much of each passage is read.
+#[derive(Clone, Copy, Debug)]
+pub struct PairLimits {
+    /// Its first tokens.
+    pub tokens: usize,
+    /// Its first windows.
+    pub windows: usize,
+}
+
+impl PairLimits {
+    /// All of it.
+    pub const NONE: Self = Self { tokens: usize::MAX, windows: usize::MAX };
+}
+
+/// The rows of a query with passages, those of a passage one after the other.
+#[derive(Clone, Debug)]
+pub struct PairRows {
+    pub page: TokenPage,
+    /// The number of rows of each passage.
+    pub counts: Vec<usize>,
+    /// Whether the query is too long for any row.
+    pub is_query_cut: bool,
 }
 
 /// The ids of a passage, or of a window of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passage {
-    pub ids: Vec<i32>,
+struct Passage {
+    ids: Vec<i32>,
     /// Whether the text has more ids.
-    pub is_cut: bool,
+    is_cut: bool,
 }
 
 impl PairTokens {
@@ -36,18 +71,82 @@ impl PairTokens {
             let path = model.file("tokenizer.json");
             Error::new(ErrorKind::UnsupportedModel, format!("{}: not supported: {what}", path.display()))
         };
-        let (around, first_type) = template(&tokens.tokenizer).map_err(|what| unsupported(&what))?;
-        let first_type = first_type.filter(|_| model.has_token_types);
-        let special: usize = around.iter().map(Vec::len).sum();
+        let (join, special) = if let Some(prompt) = &model.pair_prompt {
+            let prompt = PromptedPairs::new(prompt);
+            let fixed = prompt.fixed(&tokens, &unstopped)?;
+            // A query and a passage need some room too.
+            (Join::Prompt(prompt), 2 * fixed)
+        } else {
+            let (around, first_type) = template(&tokens.tokenizer).map_err(|what| unsupported(&what))?;
+            let first_type = first_type.filter(|_| model.has_token_types);
+            let special = around.iter().map(Vec::len).sum();
+            (Join::Template { around, first_type }, special)
+        };
         if tokens.limit < special + 2 {
             return Err(unsupported(&format!("{special} special tokens in rows of at most {}", tokens.limit)));
         }
-        Ok(Self { tokens, around, first_type })
+        Ok(Self { tokens, join })
     }
 
     /// Checks that the embedding table has a row for every id of the tokenizer.
     pub fn check_vocabulary(&self, rows: usize) -> Result<()> {
         self.tokens.check_vocabulary(rows)
+    }
+
+    /// The rows of a query with each passage. One that is too long for a row has several, of windows that overlap; of a
+    /// language model's text it has one, with its start.
+    pub fn rows(&self, query: &str, passages: &[&str], limits: PairLimits, check: &Check) -> Result<PairRows> {
+        let (around, first_type) = match &self.join {
+            Join::Template { around, first_type } => (around, *first_type),
+            Join::Prompt(prompt) => {
+                return self.prompted(prompt, query, passages, (self.tokens.limit, limits.tokens), check);
+            }
+        };
+        let (query, is_query_cut) = self.query(around, query, check)?;
+        let windows = text_pool::map(passages, |text| {
+            check()?;
+            let mut windows = self.windows(around, text, query.len(), limits.tokens, check)?;
+            windows.truncate(limits.windows);
+            Ok(windows)
+        })?;
+        let page = joined((around, first_type), &query, windows.iter().flatten(), self.room(around, self.tokens.limit));
+        Ok(PairRows { page, counts: windows.iter().map(Vec::len).collect(), is_query_cut })
+    }
+
+    /// The rows of a query with the start of each passage, of at most `max_tokens` ids.
+    pub fn starts(&self, query: &str, passages: &[&str], max_tokens: usize, check: &Check) -> Result<TokenPage> {
+        let (around, first_type) = match &self.join {
+            Join::Template { around, first_type } => (around, *first_type),
+            Join::Prompt(prompt) => {
+                return Ok(self.prompted(prompt, query, passages, (max_tokens, usize::MAX), check)?.page);
+            }
+        };
+        let (query, _) = self.query(around, query, check)?;
+        let passages = text_pool::map(passages, |text| {
+            check()?;
+            self.start_of(around, text, check)
+        })?;
+        Ok(joined((around, first_type), &query, &passages, self.room(around, max_tokens)))
+    }
+
+    /// Rows of at most `row` ids, of which the passage has at most `most`.
+    fn prompted(
+        &self,
+        prompt: &PromptedPairs,
+        query: &str,
+        passages: &[&str],
+        (row, most): (usize, usize),
+        check: &Check,
+    ) -> Result<PairRows> {
+        let row = row.min(self.tokens.limit);
+        let query = prompt.query(&self.tokens, query, row, check)?;
+        let rows = text_pool::map(passages, |passage| {
+            check()?;
+            prompt.row(&self.tokens, &query, passage, (row, most), check)
+        })?;
+        let mut page = TokenPage::of_rows(rows);
+        page.seconds = (0..page.len()).map(|row| index(page.row_len(row))).collect();
+        Ok(PairRows { page, counts: vec![1; passages.len()], is_query_cut: query.is_cut })
     }
 
     /// The longest row, special ids included.
@@ -61,28 +160,20 @@ impl PairTokens {
     }
 
     /// The ids of both texts of a row, at most.
-    fn room(&self, max_tokens: usize) -> usize {
-        max_tokens.min(self.tokens.limit) - self.around.iter().map(Vec::len).sum::<usize>().min(max_tokens)
+    fn room(&self, around: &[Vec<i32>; 3], max_tokens: usize) -> usize {
+        max_tokens.min(self.tokens.limit) - around.iter().map(Vec::len).sum::<usize>().min(max_tokens)
     }
 
     /// The ids of a query, and whether they are too many for any row.
-    pub fn query(&self, text: &str, check: &Check) -> Result<(Vec<i32>, bool)> {
+    fn query(&self, around: &[Vec<i32>; 3], text: &str, check: &Check) -> Result<(Vec<i32>, bool)> {
         let prompt = &self.tokens.prompts.query;
-        let Passage { ids, is_cut } = self.start_of(&format!("{prompt}{text}"), check)?;
+        let Passage { ids, is_cut } = self.start_of(around, &format!("{prompt}{text}"), check)?;
         Ok((ids, is_cut))
     }
 
-    /// The ids of the start of each passage: as many as a row has room for.
-    pub fn passages(&self, texts: &[&str], check: &Check) -> Result<Vec<Passage>> {
-        text_pool::map(texts, |text| {
-            check()?;
-            self.start_of(text, check)
-        })
-    }
-
     /// As many ids of a text as a row has room for.
-    fn start_of(&self, text: &str, check: &Check) -> Result<Passage> {
-        let room = self.room(self.tokens.limit);
+    fn start_of(&self, around: &[Vec<i32>; 3], text: &str, check: &Check) -> Result<Passage> {
+        let room = self.room(around, self.tokens.limit);
         let mut ids = self.tokens.first_ids(text, room + 1, check)?;
         let is_cut = ids.len() > room;
         ids.truncate(room);
@@ -91,8 +182,15 @@ impl PairTokens {
 
     /// The ids of a passage, in windows that each fit into a row after a query of `query` ids and together cover the
     /// first `total` ids of the text.
-    pub fn windows(&self, text: &str, query: usize, total: usize, check: &Check) -> Result<Vec<Passage>> {
-        let room = self.room(self.tokens.limit);
+    fn windows(
+        &self,
+        around: &[Vec<i32>; 3],
+        text: &str,
+        query: usize,
+        total: usize,
+        check: &Check,
+    ) -> Result<Vec<Passage>> {
+        let room = self.room(around, self.tokens.limit);
         // A query leaves a passage half of the row at least.
         let room = room - query.min(room / 2);
         let mut ids = self.tokens.first_ids(text, total, check)?;
@@ -104,33 +202,31 @@ impl PairTokens {
         let starts = (0..(ids.len() - room).div_ceil(step)).map(|number| number * step).chain([ids.len() - room]);
         Ok(starts.map(|start| Passage { ids: ids[start..start + room].to_vec(), is_cut: false }).collect())
     }
+}
 
-    /// The rows of one query with each passage, of at most `max_tokens` ids. The longer of the two texts is cut first,
-    /// as transformers does.
-    pub fn rows<'passage>(
-        &self,
-        query: &[i32],
-        passages: impl IntoIterator<Item = &'passage Passage>,
-        max_tokens: usize,
-    ) -> TokenPage {
-        let [before, between, after] = &self.around;
-        let room = self.room(max_tokens);
-        let mut page = TokenPage::default();
-        let [before, suffix] = [before, after].map(|ids| append(&mut page.ids, ids));
-        let whole_query = append(&mut page.ids, query);
-        let between = append(&mut page.ids, between);
-        for (number, Passage { ids, is_cut }) in passages.into_iter().enumerate() {
-            let (of_query, of_passage) = longest_first(query.len(), ids.len(), room);
-            let query = whole_query.start..whole_query.start + index(of_query);
-            let passage = append(&mut page.ids, &ids[..of_passage]);
-            let first = before.len() + query.len();
-            let length = first + between.len() + passage.len() + suffix.len();
-            page.seconds.push(index(self.first_type.map_or(length, |of_first| first + of_first)));
-            page.rows.push(RowParts { parts: [before.clone(), query, between.clone(), passage, suffix.clone()] });
-            page.truncated.extend((*is_cut || of_passage < ids.len()).then_some(number));
-        }
-        page
+/// The rows of one query with each passage, with `room` for the ids of both texts. The longer of the two is cut first, as
+/// transformers does.
+fn joined<'passage>(
+    ([before, between, after], first_type): (&[Vec<i32>; 3], Option<usize>),
+    query: &[i32],
+    passages: impl IntoIterator<Item = &'passage Passage>,
+    room: usize,
+) -> TokenPage {
+    let mut page = TokenPage::default();
+    let [before, suffix] = [before, after].map(|ids| append(&mut page.ids, ids));
+    let whole_query = append(&mut page.ids, query);
+    let between = append(&mut page.ids, between);
+    for (number, Passage { ids, is_cut }) in passages.into_iter().enumerate() {
+        let (of_query, of_passage) = longest_first(query.len(), ids.len(), room);
+        let query = whole_query.start..whole_query.start + index(of_query);
+        let passage = append(&mut page.ids, &ids[..of_passage]);
+        let first = before.len() + query.len();
+        let length = first + between.len() + passage.len() + suffix.len();
+        page.seconds.push(index(first_type.map_or(length, |of_first| first + of_first)));
+        page.rows.push(RowParts { parts: [before.clone(), query, between.clone(), passage, suffix.clone()] });
+        page.truncated.extend((*is_cut || of_passage < ids.len()).then_some(number));
     }
+    page
 }
 
 /// How much of two texts fits: the longer one is cut until both are equally long.

@@ -1,5 +1,6 @@
 //! From pooled rows to the model's vectors: dense layers, norms, unit length, and fewer dimensions. All in float32.
 
+use pullquote_core::encoder::model::weight_files::LOGITS;
 use pullquote_core::encoder::model::{Activation, Model, Module};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{Device, Tensor};
@@ -7,8 +8,11 @@ use tch::{Device, Tensor};
 use super::layout::dim;
 use super::pooling::normalize;
 use super::transformer::activate;
-use super::weights::Weights;
+use super::weights::{ANY, Weights};
 use crate::error::{TorchResult, torch_error};
+
+/// The word embeddings of language models.
+const WORDS: &str = "embed_tokens.weight";
 
 /// The modules, in their order.
 #[derive(Debug)]
@@ -44,22 +48,37 @@ impl Head {
                 continue;
             };
             let mut weights = Weights::read(folder)?;
-            let mut take = |name: &str, shape: &[i64]| {
+            let take = |weights: &mut Weights, name: &str, shape: &[i64]| {
                 let uploaded = weights.take(name, shape)?.f_to_device_(device, tch::Kind::Float, false, false);
                 let what = format!("{}: the weights cannot be brought to {device:?}", folder.display());
                 uploaded.map_err(|error| torch_error(ErrorKind::Device, &what, &error))
             };
             match module {
                 Module::Dense { name, outputs, bias, activation, .. } => {
-                    let weight = take(&format!("{name}.weight"), &[dim(*outputs), dim(width)])?;
-                    let bias = bias.then(|| take(&format!("{name}.bias"), &[dim(*outputs)])).transpose()?;
+                    let weight = take(&mut weights, &format!("{name}.weight"), &[dim(*outputs), dim(width)])?;
+                    let bias =
+                        bias.then(|| take(&mut weights, &format!("{name}.bias"), &[dim(*outputs)])).transpose()?;
                     steps.push(HeadStep::Dense { weight, bias, activation: *activation });
                     width = *outputs;
                 }
                 Module::LayerNorm { name, bias, epsilon, .. } => {
-                    let weight = take(&format!("{name}.weight"), &[dim(width)])?;
-                    let bias = bias.then(|| take(&format!("{name}.bias"), &[dim(width)])).transpose()?;
+                    let weight = take(&mut weights, &format!("{name}.weight"), &[dim(width)])?;
+                    let bias = bias.then(|| take(&mut weights, &format!("{name}.bias"), &[dim(width)])).transpose()?;
                     steps.push(HeadStep::Norm { weight, bias, width: dim(width), epsilon: *epsilon });
+                }
+                Module::TokenLogit { token, minus, .. } => {
+                    let failed = |error| torch_error(ErrorKind::InvalidModel, &folder.display().to_string(), &error);
+                    let name = if weights.has(LOGITS) { LOGITS } else { WORDS };
+                    let table = weights.take(name, &[ANY, dim(width)])?;
+                    let row = |token: usize| {
+                        table.f_narrow(0, dim(token), 1)?.f_to_device_(device, tch::Kind::Float, false, true)
+                    };
+                    let mut weight = row(*token).map_err(failed)?;
+                    if let Some(minus) = minus {
+                        weight = row(*minus).and_then(|other| weight.f_sub(&other)).map_err(failed)?;
+                    }
+                    steps.push(HeadStep::Dense { weight, bias: None, activation: Activation::Identity });
+                    width = 1;
                 }
                 Module::Normalize => {}
             }

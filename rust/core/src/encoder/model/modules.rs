@@ -35,6 +35,13 @@ pub enum Module {
         /// Added to the variance.
         epsilon: f64,
     },
+    /// The logit of a token of a language model, minus that of another one.
+    TokenLogit {
+        /// Of the weights.
+        folder: PathBuf,
+        token: usize,
+        minus: Option<usize>,
+    },
 }
 
 impl Module {
@@ -47,6 +54,7 @@ impl Module {
             Self::Normalize => return Ok(None),
             Self::Dense { folder, inputs, .. } => (folder, *inputs),
             Self::LayerNorm { folder, width, .. } => (folder, *width),
+            Self::TokenLogit { folder, .. } => (folder, width),
         };
         if inputs == width {
             return Ok(Some(folder));
@@ -137,6 +145,10 @@ impl Modules {
                     let width = width.ok_or_else(|| invalid(&path, "dimension is missing"))?;
                     found.after.push(Module::LayerNorm { folder, name: "norm", width, bias: true, epsilon: EPSILON });
                 }
+                "LogitScore" if found.is_reranker => {
+                    found.pooling = vec![Pooling::Last];
+                    found.after.push(token_logit(&folder, found.folder.clone())?);
+                }
                 _ => {
                     return Err(unsupported(&list, &format!("the module {kind:?}; known are {KNOWN}")));
                 }
@@ -218,6 +230,18 @@ fn dense(folder: PathBuf, is_reranker: bool) -> Result<Module> {
         activation,
         folder,
     })
+}
+
+/// Of sentence-transformers' `LogitScore`; the weights are the transformer's.
+fn token_logit(module: &Path, folder: PathBuf) -> Result<Module> {
+    let path = module.join("config.json");
+    let config = required(&path)?;
+    let input = text(&config, "module_input_name").unwrap_or("causal_logits");
+    if input != "causal_logits" {
+        return Err(unsupported(&path, &format!("module_input_name {input:?}; known is causal_logits")));
+    }
+    let token = number(&config, "true_token_id").ok_or_else(|| invalid(&path, "true_token_id is missing"))?;
+    Ok(Module::TokenLogit { folder, token, minus: number(&config, "false_token_id") })
 }
 
 /// In the order in which sentence-transformers concatenates several.

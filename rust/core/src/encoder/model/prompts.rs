@@ -143,7 +143,7 @@ fn from_table(name: &str) -> Option<Prompts> {
 }
 
 /// The model's name without its owner: of `models--owner--name` in a cache of `huggingface_hub`, else the directory's.
-fn model_name(root: &Path) -> String {
+pub(super) fn model_name(root: &Path) -> String {
     let parts: Vec<String> = root.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
     let cached = parts.iter().rev().find_map(|part| part.strip_prefix("models--")?.split("--").last());
     cached.map(str::to_owned).or_else(|| parts.last().cloned()).unwrap_or_default()

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::files::{number, optional, text, unsupported};
+use super::files::{number, optional, required, text, unsupported};
 use super::modules::Modules;
-use super::prompts;
+use super::pair_prompt::{ChatTemplate, PairPrompt, known};
+use super::prompts::{self, Prompts};
 use super::{Activation, Body, Model, ModelOptions, Module, Pooling, Transformer};
 use crate::error::{Error, Result};
 
@@ -22,10 +23,12 @@ enum Classifier {
     Two(&'static str, Activation, &'static str),
     /// `ModernBERT`'s prediction head.
     Prediction,
+    /// A linear layer without bias, of the last token.
+    Last,
 }
 
 /// By how the name of the class begins.
-const CLASSIFIERS: [(&str, Classifier); 10] = [
+const CLASSIFIERS: [(&str, Classifier); 12] = [
     ("Bert", Classifier::Pooler),
     ("JinaBert", Classifier::Pooler),
     ("New", Classifier::Pooler),
@@ -36,15 +39,21 @@ const CLASSIFIERS: [(&str, Classifier); 10] = [
     ("MPNet", ROBERTA),
     ("DistilBert", Classifier::Two("pre_classifier", Activation::Relu, "classifier")),
     ("ModernBert", Classifier::Prediction),
+    ("Qwen2", Classifier::Last),
+    ("Qwen3", Classifier::Last),
 ];
 const ROBERTA: Classifier = Classifier::Two("classifier.dense", Activation::Tanh, "classifier.out_proj");
 const CLASS: &str = "ForSequenceClassification";
+const LANGUAGE_MODEL: &str = "ForCausalLM";
+
+/// The longest row of a language model: that of the models' own code.
+const MAX_PROMPT_TOKENS: usize = 8192;
 
 const SENTENCE_TRANSFORMERS: &str = "config_sentence_transformers.json";
 
 impl Model {
-    /// Reads the small files of a reranker: a class of transformers for sequences with one label, or modules of
-    /// sentence-transformers that end in one value.
+    /// Reads the small files of a reranker: a class of transformers for sequences with one label, a language model that
+    /// answers whether a passage is relevant, or modules of sentence-transformers that end in one value.
     ///
     /// # Errors
     /// As [`Model::read`]; [`ErrorKind::UnsupportedModel`](crate::error::ErrorKind::UnsupportedModel) for a model that is no reranker.
@@ -56,11 +65,16 @@ impl Model {
             return Err(no_reranker(&path, "static embeddings"));
         }
         // Classes of transformers have no modules for what follows the transformer.
-        if model.modules.is_empty() {
+        let has_modules = !model.modules.is_empty();
+        let is_language_model = classes(&model.config).any(|class| class.ends_with(LANGUAGE_MODEL));
+        if !has_modules && is_language_model {
+            (model.pooling, model.modules) = (vec![Pooling::Last], vec![answer_logit(&model)?]);
+        } else if !has_modules {
             (model.pooling, model.modules) = classifier(&model, &path)?;
         }
         let outputs = model.modules.iter().rev().find_map(|module| match module {
             Module::Dense { outputs, .. } => Some(*outputs),
+            Module::TokenLogit { .. } => Some(1),
             _ => None,
         });
         if outputs != Some(1) {
@@ -71,8 +85,51 @@ impl Model {
         check_activation(&root, &model.config, &path)?;
         model.normalize = false;
         model.prompts = prompts::read_default(&root)?;
+        if model.pooling == [Pooling::Last] {
+            model.pair_prompt = pair_prompt(&model, is_language_model, has_modules)?;
+        }
+        if model.pair_prompt.is_some() {
+            // Its prompt is part of that text.
+            model.prompts = Prompts::default();
+            model.max_tokens = model.max_tokens.min(MAX_PROMPT_TOKENS);
+        }
         Ok(model)
     }
+}
+
+fn classes(config: &Value) -> impl Iterator<Item = &str> {
+    config.get("architectures").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The text in which a language model reads a pair: that of its chat template, if this has a place for a passage; that of
+/// a known model; or what the template makes of any role. A classifier without a template reads the texts alone.
+fn pair_prompt(model: &Model, is_language_model: bool, has_modules: bool) -> Result<Option<PairPrompt>> {
+    let (template, path) = (ChatTemplate::read(&model.directory)?, model.file("tokenizer_config.json"));
+    let of_template = |template: &ChatTemplate| template.prompt(&model.prompts.query, &path).map(Some);
+    let known = known(model, is_language_model && !has_modules);
+    match (&template, known) {
+        (Some(template), _) if template.names_roles() => of_template(template),
+        (_, Some(known)) => Ok(Some(known.prompt())),
+        (Some(template), None) => of_template(template),
+        (None, None) if is_language_model => {
+            let what = "a language model without a chat template for the roles query and document";
+            Err(no_reranker(&path, what))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// How a language model without modules answers: by a known model's tokens, or as sentence-transformers by "yes" and
+/// "no".
+fn answer_logit(model: &Model) -> Result<Module> {
+    let answers = known(model, true).map_or(["yes", "no"], |known| known.answers);
+    let path = model.file("tokenizer.json");
+    let tokenizer = required(&path)?;
+    let id = |token: &str| {
+        let id = tokenizer.get("model").and_then(|of_model| of_model.get("vocab")).and_then(|all| number(all, token));
+        id.ok_or_else(|| no_reranker(&path, &format!("a language model without the token {token:?}")))
+    };
+    Ok(Module::TokenLogit { folder: model.directory.clone(), token: id(answers[0])?, minus: Some(id(answers[1])?) })
 }
 
 fn no_reranker(path: &Path, found: &str) -> Error {
@@ -88,9 +145,7 @@ fn no_reranker(path: &Path, found: &str) -> Error {
 /// Pooling, and the layers after it, of a class of transformers.
 fn classifier(model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)> {
     let config = &model.config;
-    let classes = config.get("architectures").and_then(Value::as_array);
-    let mut names = classes.into_iter().flatten().filter_map(Value::as_str);
-    let Some(family) = names.find_map(|name| name.strip_suffix(CLASS)) else {
+    let Some(family) = classes(config).find_map(|name| name.strip_suffix(CLASS)) else {
         let architectures = config.get("architectures").unwrap_or(&Value::Null);
         return Err(no_reranker(path, &format!("architectures {architectures}")));
     };
@@ -128,6 +183,7 @@ fn classifier(model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)>
         Classifier::Two(first, activation, last) => {
             (cls, vec![dense(first, hidden, true, *activation), dense(last, 1, true, Activation::Identity)])
         }
+        Classifier::Last => (vec![Pooling::Last], vec![dense("score", 1, false, Activation::Identity)]),
         Classifier::Prediction => {
             let flag = |key| config.get(key).and_then(Value::as_bool).unwrap_or(false);
             let pooling = match text(config, "classifier_pooling").unwrap_or("cls") {

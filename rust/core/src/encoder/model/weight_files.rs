@@ -46,6 +46,9 @@ fn indexed_files(directory: &Path, index: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.into_iter().map(|name| directory.join(name)).collect())
 }
 
+/// The weights of a language model's logits; without them they are those of its word embeddings.
+pub const LOGITS: &str = "lm_head.weight";
+
 /// A tensor's name without outer modules. Checkpoints converted from TensorFlow call the weights of a layer norm gamma
 /// and beta.
 pub fn canonical_name(name: &str) -> String {
