@@ -1,8 +1,9 @@
 """Claim: while large requests flood a server, small ones are answered within ten times their usual time.
 
 Two servers run, one of whose computing threads have the priority of all others (`--nice 0`). For each of the dearest known
-requests (`tests/python/support/worst_requests.py`), eight clients of a process of low priority send it again and again, and
-a client in another process sends a small request every 2 ms. The servers take turns.
+requests (`tests/python/support/worst_requests.py`), eight clients of a process of low priority send it again and again, in
+pieces, so that the kernel is never long in one call of theirs, and a client in another process sends a small request every
+2 ms. The servers take turns.
 
     .venv/bin/python bench/small_requests.py
 """
@@ -39,6 +40,7 @@ PAUSE = 0.002
 HEAD_START = 1.5  # seconds in which the flood begins
 JSON = {"content-type": "application/json"}
 SIDES = ("0", "10")
+PIECE = 64 * 1024  # bytes
 
 
 def main() -> None:
@@ -101,8 +103,9 @@ def send_large(url: str, kind: str, seconds: float) -> None:
 
     def send() -> None:
         while (left := end - time.monotonic()) > 0:
-            headers = JSON | {"request-timeout-ms": str(1 + int(1000 * left))}
-            with httpx.stream("POST", url + path, content=body, headers=headers, timeout=60) as answer:
+            headers = JSON | {"content-length": str(len(body)), "request-timeout-ms": str(1 + int(1000 * left))}
+            pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+            with httpx.stream("POST", url + path, content=pieces, headers=headers, timeout=60) as answer:
                 for _ in answer.iter_raw():
                     pass
             if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from pullquote import _native
 from pullquote._engine.highlighter import Highlighter, shared_highlighter
 from pullquote._models.choice import EMBEDDED_NAME
 from pullquote._request.options import Options
@@ -67,7 +68,9 @@ def model_of(source: Source | None) -> str:
 
 
 def check_options(options: Mapping[str, Any], adapter: str, own: Sequence[str] = ()) -> Options:
-    """The options of an adapter's calls. Raises `InvalidTypeError`, a `TypeError`, for an unknown one.
+    """The options of an adapter's calls.
+
+    Raises `InvalidTypeError`, a `TypeError`, for an unknown one, and for a wrong value what a call would raise.
 
     `own` are the adapter's arguments for all documents together, which an unknown option is compared with first. A framework
     passes them as one mapping, `options`, if it makes an adapter of its serialized form.
@@ -84,6 +87,10 @@ def check_options(options: Mapping[str, Any], adapter: str, own: Sequence[str] =
         own_one = f"; {adapter} sets it" if name in SET_BY_ADAPTER else meant
         message = f"{adapter}(): got an unexpected keyword argument {name!r}{own_one}"
         raise InvalidTypeError(message)
+    of_pages = {"titles", "ids", "count_tokens"} | (
+        {"format"} if not isinstance(options.get("format", ""), str) else set()
+    )
+    _native.check_options({name: value for name, value in options.items() if name not in of_pages})
     return cast(Options, dict(options))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pullquote._results.fields import LISTS, HighlightDict, HighlightFields
 from pullquote._results.marks import Marks, merged, without_blank_lines
 
-__all__ = ["LINE", "Highlight", "mark_spans", "shortened"]
+__all__ = ["LINE", "Highlight", "json_id", "mark_spans", "shortened"]
 
 # Characters of a line in a representation.
 LINE = 100
@@ -81,10 +81,15 @@ class Highlight(HighlightFields):
         return f"{start}{shortened(self.text, LINE - len(start) - 3)!r})"
 
     def to_dict(self) -> HighlightDict:
-        """The fields as a dictionary that JSON can hold, if `id` can."""
+        """The fields as a dictionary that JSON can hold. An `id` that JSON has no type for, such as a `datetime`, is a string."""
         row: Any = asdict(self)
-        row |= {name: list(row[name]) for name in LISTS}
+        row |= {name: list(row[name]) for name in LISTS} | {"id": json_id(self.id)}
         return row  # type: ignore[no-any-return]  # a test compares its keys
+
+
+def json_id(id_: Any) -> Any:
+    """A page's id as JSON can hold it."""
+    return id_ if id_ is None or isinstance(id_, str | int | float) else str(id_)
 
 
 def mark_spans(highlight: Highlight, words: bool | None) -> list[tuple[int, int]]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from pullquote import _native
 from pullquote._request.options import Request
 from pullquote._request.signatures import did_you_mean
-from pullquote._results import notes, places, prompts, representations, tables
+from pullquote._results import places, prompts, representations, tables
 from pullquote._results.cited import Cited
 from pullquote._results.fields import make_lists
-from pullquote._results.highlight import Highlight, mark_spans
+from pullquote._results.highlight import Highlight, json_id, mark_spans
 from pullquote._results.marks import Marks, merged, prose_spans, shown_span, start_of, without_blank_lines
 from pullquote._results.selectors import (
     TextPositionSelector,
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["Highlights"]
+
+
+class OutOfRangeError(InvalidArgumentError, IndexError):
+    """A position that a result does not have: an error of this library, and an `IndexError` as of Python's own sequences."""
 
 
 class Highlights(Sequence[list[Highlight]]):
@@ -177,7 +181,7 @@ class Highlights(Sequence[list[Highlight]]):
             raise InvalidTypeError(message) from None
         if not -len(self) <= place < len(self):
             message = f"index {position} is out of range for {len(self)} lists of highlights"
-            raise IndexError(message)
+            raise OutOfRangeError(message)
         return self._list(place % len(self))
 
     def __contains__(self, item: object) -> bool:
@@ -201,13 +205,15 @@ class Highlights(Sequence[list[Highlight]]):
     @property
     def note(self) -> str:
         """Why nothing answers, such as ``"no passage is within max_chars=20"``; ``""`` if `answered`."""
-        return notes.note(self._request.options, int(self.windows.sum()), self.best())
+        best = float(self.scores.max()) if len(self.scores) else None
+        return _native.note(self._request.options, int(self.windows.sum()), best) or ""
 
     def note_of(self, position: int) -> str:
         """The same of the list at a position, as `at` counts."""
         found = self.at(position)
         page = self.query_and_page(position)[1]
-        return notes.note(self._request.options, int(self.windows[page]), found)
+        best = max((highlight.score for highlight in found), default=None)
+        return _native.note(self._request.options, int(self.windows[page]), best) or ""
 
     def __repr__(self) -> str:
         return representations.as_text(self.best(), self.query_texts, self.formats, self.note)
@@ -397,10 +403,11 @@ class Highlights(Sequence[list[Highlight]]):
         return prompts.citations(self.best(), self.titles)
 
     def to_dict(self) -> tables.HighlightsDict:
-        """The lists as a dictionary: ``{"answered": True, "results": [{"page": 0, "highlights": [...], ...}, ...]}``."""
+        """The lists as a dictionary for JSON: ``{"answered": True, "results": [{"page": 0, "highlights": [...], ...}, ...]}``."""
         self._check_contexts()
         rows: list[Any] = [
-            {**about, "highlights": [highlight.to_dict() for highlight in found]} for about, found in self._lists()
+            {**about, "id": json_id(about["id"]), "highlights": [highlight.to_dict() for highlight in found]}
+            for about, found in self._lists()
         ]
         return {"answered": self.answered, "results": rows}
 
@@ -515,7 +522,7 @@ class Highlights(Sequence[list[Highlight]]):
         queries = len(self) // pages
         if len(self) % pages or not (0 <= query < queries and 0 <= page < pages):
             message = f"query {query}, page {page} is out of range for {queries} queries and {pages} pages"
-            raise IndexError(message)
+            raise OutOfRangeError(message)
         return int(query * pages + page)
 
     def _lists(self) -> list[tuple[dict[str, Any], list[Highlight]]]:

@@ -49,9 +49,7 @@ def to_arrow(rows: _native.Table, of_pages: dict[str, Any], ids: Sequence[Any]) 
             typed = [*values, *ids] if name == "id" else values
             table = table.add_column(place, name, pyarrow.array(typed)[: len(values)])
         except (pyarrow.ArrowException, TypeError, OverflowError) as error:
-            kinds = ", ".join(sorted({type(each).__name__ for each in values}))
-            message = f"ids of the types {kinds} cannot be stored in one Arrow column ({error}); pass ids of one type, such as str"
-            raise InvalidTypeError(message) from error
+            raise _mixed_ids("Arrow", values, error) from error
     return table
 
 
@@ -71,8 +69,11 @@ def to_polars(rows: _native.Table, of_pages: dict[str, Any], ids: Sequence[Any])
     module = _module("polars", "to_polars")
     frame: polars.DataFrame = module.DataFrame(rows)
     for place, (name, values) in enumerate(of_pages.items()):
-        typed = [*values, *ids] if name == "id" else values
-        frame.insert_column(place, module.Series(name, typed).head(len(values)))
+        try:
+            column = module.Series(name, [*values, *ids] if name == "id" else values)
+        except (module.exceptions.PolarsError, TypeError, OverflowError) as error:
+            raise _mixed_ids("Polars", values, error) from error
+        frame.insert_column(place, column.head(len(values)))
     return frame
 
 
@@ -91,6 +92,14 @@ def pydantic_schema(cls: type[Any], handler: Any, serialize: Callable[[Any], dic
     shape = fields({"answered": core.bool_schema(), "results": core.list_schema(fields(page))})
     return core.is_instance_schema(
         cls, serialization=core.plain_serializer_function_ser_schema(serialize, return_schema=shape)
+    )
+
+
+def _mixed_ids(library: str, ids: Sequence[Any], error: Exception) -> InvalidTypeError:
+    kinds = ", ".join(sorted({type(each).__name__ for each in ids}))
+    reason = str(error).partition("\n")[0]
+    return InvalidTypeError(
+        f"ids of the types {kinds} cannot be stored in one {library} column ({reason}); pass ids of one type, such as str"
     )
 
 

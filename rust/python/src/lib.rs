@@ -28,6 +28,7 @@ mod quotes;
 mod results;
 mod server;
 mod texts;
+mod thread_slices;
 
 use numpy::PyArray2;
 use pullquote_core::engine::option_values;
@@ -85,6 +86,7 @@ mod _native {
             CachedModel, NeededFiles, Snapshot, cached_models, check_description, find_snapshot, needed_files,
         },
         native_threads::{forget_threads, wait_for_threads},
+        options::{check_options, note},
         quotes::{Difference, Located, Place, locate},
         results::{Batch, CacheState, DeviceState, Embeddings, FinishedRequest, Progress, ShownRun, StageTime, Work},
         server::{Server, check_store, serve_agent},

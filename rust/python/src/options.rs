@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use pullquote_core::engine::option_values::{self, OptionValue};
 use pullquote_core::engine::options::Options;
+use pullquote_core::engine::{self, Question};
 use pullquote_core::text::formats::Format;
 use pullquote_core::text::pieces::Unit;
 use pullquote_wire::schema::Settings;
@@ -12,11 +13,25 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use serde::de::DeserializeOwned;
 
 use crate::failures::{Failure, raise};
+use crate::texts::SERVER_OPTIONS;
 
 /// Reads all options but those that are named in `except`.
 pub(crate) fn read_options<T: DeserializeOwned>(options: &Bound<'_, PyDict>, except: &[&str]) -> PyResult<T> {
     let named = named_values(options)?.into_iter().filter(|(name, _)| !except.contains(&name.as_str()));
     option_values::read(named).map_err(|error| raise(error.kind, &in_python(&error.message)))
+}
+
+/// Raises what a call with these options would raise for their values.
+#[pyfunction]
+pub(crate) fn check_options(options: &Bound<'_, PyDict>) -> PyResult<()> {
+    let options: Options = read_options(options, &SERVER_OPTIONS)?;
+    Question::new(&options).map(drop).map_err(|error| Failure(error).into())
+}
+
+/// Why nothing answers on pages of this number of windows; `None` if a passage of the highest score does.
+#[pyfunction]
+pub(crate) fn note(options: &Bound<'_, PyDict>, windows: usize, best: Option<f32>) -> PyResult<Option<String>> {
+    Ok(engine::note(&read_options(options, &SERVER_OPTIONS)?, windows, best))
 }
 
 /// Reads settings, and checks their ranges.

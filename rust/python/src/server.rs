@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind};
+use pullquote_core::runtime::priority::set_longer_slices;
 use pullquote_core::runtime::sync::lock;
 use pullquote_server::{AgentSettings, Ended};
 use pyo3::prelude::*;
@@ -14,6 +15,7 @@ use crate::failures::{Failure, raise};
 use crate::highlighter::Highlighter;
 use crate::interruptible::leave_python;
 use crate::options::read_settings;
+use crate::thread_slices;
 
 /// A server that is bound to its address.
 #[pyclass(frozen, module = "pullquote._native")]
@@ -26,6 +28,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn bind(py: Python<'_>, settings: &Bound<'_, PyDict>, engine: &Arc<Engine>) -> PyResult<Self> {
         let settings = read_settings(settings)?;
+        set_longer_slices(thread_slices::lengthen);
         let server = leave_python(py, None, |_| pullquote_server::Server::bind(settings, Arc::clone(engine)))?;
         Ok(Self { address: server.address().to_string(), server: Mutex::new(Some(server)) })
     }

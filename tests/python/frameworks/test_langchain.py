@@ -141,6 +141,9 @@ def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:
         PullquoteCompressor(highlighter, titles=["a"])
     with raises(ValueError, "top_n"):
         PullquoteCompressor(highlighter, top_n=0)
+    for wrong in ({"unit": "chapter"}, {"top_k": -1}, {"min_score": 2.0}, {"effort": 3}):
+        with raises((InvalidArgumentError, InvalidTypeError), *wrong):
+            PullquoteCompressor(highlighter, **wrong)  # type: ignore[arg-type]
     for adapter in (PullquoteCompressor, PullquoteEmbeddings):
         with raises(InvalidTypeError, "highlighter", "'all-MiniLM-L6-v2'"):
             adapter("all-MiniLM-L6-v2")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pty
 import re
 import subprocess
 import sys
+import uuid
 import warnings
 from html.parser import HTMLParser
 from typing import Any, get_type_hints
@@ -470,8 +471,21 @@ def test_ids_of_several_types_make_no_arrow_column(highlighter: Highlighter) -> 
     found = highlighter.highlights(QUERY, {"moon": MOON, 3: TIDES})
     with raises(errors.InvalidTypeError, "int", "str"):
         found.to_arrow()
+    with raises(errors.InvalidTypeError, "int", "str", "Polars"):
+        found.to_polars()
     with raises(errors.InvalidTypeError, "ids", "int"):
         highlighter.highlights(QUERY, {2**70: MOON}).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "id_", [datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), uuid.UUID(int=7), ("a", 1)], ids=repr
+)
+def test_ids_without_a_type_of_json_are_strings_in_it(highlighter: Highlighter, id_: Any) -> None:
+    found = highlighter.highlights(QUERY, [MOON], ids=[id_])
+    [page] = json.loads(json.dumps(found.to_dict()))["results"]
+    assert page["id"] == page["highlights"][0]["id"] == str(id_)
+    assert found[id_][0].id == id_
+    assert found.to_pandas()["id"].tolist() == [id_] * len(found[id_])
 
 
 @pytest.mark.parametrize("number", [np.int64(7), np.uint8(7), np.float32(7.5), np.bool_(True)], ids=repr)

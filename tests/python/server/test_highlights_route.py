@@ -60,7 +60,11 @@ def test_highlights_match_library(
     assert found["usage"]["windows"] == expected.work.windows
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/highlights"), ("POST", "/documents"), ("PUT", "/documents/a")])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", path) for path in ("/highlights", "/locate", "/cite", "/render", "/documents")]
+    + [("PUT", "/documents/a")],
+)
 def test_option_after_the_path_is_refused(server: ServerProcess, method: str, path: str) -> None:
     body = {"query": "Where?", "documents": ["Here."]} if path == "/highlights" else {"text": "Here."}
     refused = server.client.request(method, path, params={"top_k": 1}, json=body)

@@ -195,8 +195,12 @@ def test_wrong_index_or_address_is_our_error(highlighter: Highlighter) -> None:
     found = highlighter.highlights("Where?", {"moon.txt": "Here it is.", "sea.txt": "There it was."})
     with raises(errors.InvalidTypeError, "(0, 0, 0)"):
         found[0, 0, 0]
-    with raises(IndexError, "query 3", "1 queries", "2 pages"):
+    with raises(IndexError, "query 3", "1 queries", "2 pages") as outside:
         found[3, 0]
+    assert isinstance(outside.value, errors.PullquoteError)
+    with raises(errors.PullquoteError, "index 99") as outside:
+        found.at(99)
+    assert isinstance(outside.value, IndexError)
     with raises(errors.InvalidArgumentError, "'moon.tx'", "did you mean 'moon.txt'"):
         found["moon.tx"]
     with raises(errors.InvalidTypeError, "url", "None"):

@@ -2,12 +2,12 @@
 //!
 //! A library leaves its threads at the host's priority. In a server, threads that compute large texts and batches would
 //! keep those that read and answer small requests waiting for a slice of the scheduler at each of their hand-overs.
-//! Only a lower priority lets a thread that wakes up go first: neither `SCHED_BATCH` nor shorter slices did
-//! (`bench/small_requests.py`).
+//! A lower priority lets a thread that wakes up go first, and longer slices let it go at once (`bench/small_requests.py`);
+//! `SCHED_BATCH` did neither.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::{panic, thread};
 
 use crate::runtime::sync::lock;
@@ -17,9 +17,17 @@ static NICE: AtomicI32 = AtomicI32::new(UNCHANGED);
 
 const UNCHANGED: i32 = i32::MIN;
 
+/// Makes the calling thread's slices longer, if whoever runs the process can; takes its nice value.
+static LENGTHEN_SLICES: OnceLock<fn(i32)> = OnceLock::new();
+
 /// Makes the nice value of this process's computing threads that of the calling thread and `more`.
 pub fn set_nice(more: i32) {
     NICE.store(own_nice().filter(|_| more > 0).map_or(UNCHANGED, |own| own + more), Ordering::Relaxed);
+}
+
+/// Sets what makes the slices of computing threads longer, which takes unsafe code.
+pub fn set_longer_slices(lengthen: fn(i32)) {
+    let _ = LENGTHEN_SLICES.set(lengthen);
 }
 
 /// Lowers the calling thread's priority for the rest of its life: without a privilege, no thread can raise it again.
@@ -31,6 +39,9 @@ pub fn lower() {
     let nice = NICE.load(Ordering::Relaxed);
     if nice != UNCHANGED && !IS_LOWER.replace(true) {
         set_own_nice(nice);
+        if let Some(lengthen) = LENGTHEN_SLICES.get() {
+            lengthen(nice);
+        }
     }
 }
 

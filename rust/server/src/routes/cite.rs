@@ -25,7 +25,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         ],
     });
     vec![
-        API.compute("/cite", respond, "cite", "Find what supports each sentence of a text")
+        API.compute_body("/cite", respond, "cite", "Find what supports each sentence of a text")
             .described(
                 "For every sentence the passages that support it, word for word, or that none does; the numbers, dates, names and \
                  quoted words that stand in none of them, compared by value; and whether its markers, such as `[1]`, `[id]` and \

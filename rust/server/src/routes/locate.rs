@@ -21,7 +21,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         "quote": "the moon is on average 384,400\nkm away",
     });
     vec![
-        API.compute("/locate", respond, "locate", "Find where a quote stands in a page")
+        API.compute_body("/locate", respond, "locate", "Find where a quote stands in a page")
             .described(
                 "White space, case, quotation marks, dashes, line wraps, markup, references of HTML, ligatures and footnote \
                  numbers may differ. A misspelt word, or one more or less, makes a place near; with another number, word or \

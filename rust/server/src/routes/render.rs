@@ -16,7 +16,7 @@ use crate::http::failure::{Cause, Failure, refused};
 use crate::http::host_check::check_origin;
 use crate::http::reply::Reply;
 use crate::routes::highlights::API;
-use crate::routes::route::Route;
+use crate::routes::route::{Route, read_query};
 use crate::routes::schemas::Schemas;
 use crate::uploads::form::{UploadForm, is_form};
 
@@ -69,6 +69,7 @@ const fn default_width() -> usize {
 }
 
 async fn render(State(app): State<Arc<App>>, request: Request) -> Result<Response, Failure> {
+    let [] = read_query(&request, [])?;
     if !is_form(request.headers()) {
         let message = "the body must be a form (multipart/form-data) with a file, and perhaps a request and a password";
         return Err(Failure::new(Cause::UnsupportedMediaType, message));

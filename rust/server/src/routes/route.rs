@@ -98,6 +98,22 @@ impl Api {
         self.post(path, handler, id, summary)
     }
 
+    /// `compute` for our own API: parameters after the path, which would have no effect, are refused. Clients of other
+    /// servers send some.
+    pub(super) fn compute_body(
+        self,
+        path: &'static str,
+        work: fn(&App, &Input) -> Result<Reply, Failure>,
+        id: &'static str,
+        summary: &'static str,
+    ) -> Route {
+        let handler = async move |State(app): State<Arc<App>>, request: Request| {
+            let [] = read_query(&request, [])?;
+            admit_and_run(&app, request, work).await
+        };
+        self.post(path, handler, id, summary)
+    }
+
     pub(super) fn get<T: 'static>(
         self,
         path: &'static str,
