@@ -37,7 +37,6 @@ use std::time::Duration;
 use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::priority::set_nice;
-use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing_appender::non_blocking::WorkerGuard;
@@ -80,7 +79,8 @@ pub enum Ended {
 }
 
 /// Tells systemd, or another manager with its protocol; without one, nothing happens.
-fn notify(state: NotifyState) {
+#[cfg(unix)]
+fn notify(state: sd_notify::NotifyState) {
     if let Err(error) = sd_notify::notify(false, &[state]) {
         tracing::warn!(%error, "the service manager could not be notified");
     }
@@ -137,9 +137,11 @@ impl Server {
             if is_remote && !has_keys {
                 tracing::warn!(%address, "other machines reach this server without a key; --api-key requires one");
             }
-            notify(NotifyState::Ready);
+            #[cfg(unix)]
+            notify(sd_notify::NotifyState::Ready);
             signals.next().await;
-            notify(NotifyState::Stopping);
+            #[cfg(unix)]
+            notify(sd_notify::NotifyState::Stopping);
             let (running, waiting) = app.admission.state();
             tracing::info!(running, waiting, "stopping: answering the accepted requests");
             let _ = stop.send(true);
