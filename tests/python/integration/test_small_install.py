@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 WHEELS = Path(__file__).parents[3] / ".make"
+SMOKE = Path(__file__).parents[2] / "release" / "smoke.py"
 PAGE = "Bread is made of flour. The Moon is 384,400 km away from Earth. Cats sleep for most of the day."
 QUESTION = "How far is the moon?"
 ANSWER = "The Moon is 384,400 km away from Earth."
@@ -130,3 +131,9 @@ def test_job_needs_jobs_extra(small: Environment, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert ANSWER in (output / "pages.jsonl").read_text(encoding="utf-8")
     assert "torch" not in small.packages()
+
+
+def test_smoke_test_of_releases_passes(small: Environment) -> None:
+    done = small.run("python", "-I", str(SMOKE))
+    assert done.returncode == 0, done.stderr
+    assert "library, client, command line" in done.stdout
