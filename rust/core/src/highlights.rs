@@ -2,7 +2,9 @@
 
 mod dedupe;
 mod limits;
+mod page_selection;
 mod passages;
+mod sections;
 
 pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, MinScore, Order};
 #[cfg(test)]
