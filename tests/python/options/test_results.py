@@ -105,6 +105,8 @@ def test_marked_words_and_passages(result: Highlights) -> None:
         ("15", "It weighs 1.5 kg.", "It weighs 1.5 kg."),
         ("E number", "The code E1040 has a number.", "The code E1040 has a [number]."),
         ("mp", "Play the mp3 for an mp.", "Play the mp3 for an [mp]."),
+        ("name", "Call get_name for a name.", "Call get_name for a [name]."),
+        ("name", "Give a _name_ for it.", "Give a _[name]_ for it."),
         ("script", "JavaScript is no script.", "JavaScript is no [script]."),
         ("5 kg", "It weighs 5kg.", "It weighs [5][kg]."),
         ("batch", "Set max_batch_tokens.", "Set max_[batch]_tokens."),

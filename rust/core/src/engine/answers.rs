@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::options::Options;
 use super::passages::ChosenPassage;
@@ -12,7 +12,7 @@ use crate::highlights::{Budget, MinScore};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::probability::{ANSWERED, score};
 use crate::ranking::query_match::QueryMatch;
-use crate::ranking::terms::{Term, is_inside_word, terms};
+use crate::ranking::terms::{Occurrence, Term, is_inside_word, is_joined, terms};
 use crate::runtime::call::Call;
 use crate::text::formats::Format;
 
@@ -178,7 +178,7 @@ impl Answers {
     }
 
     /// Finds the passage's words that are in the query too. Of a compound and its parts, only the longest match counts; a
-    /// part inside a word or an identifier is none.
+    /// part inside a word is none, and one that underscores join only if the passage has the word nowhere else.
     fn explain(&mut self, matched: &QueryMatch, prepared: &PreparedPage, run: &Range<usize>) {
         let span = prepared.parsed.units.span(run);
         let index_of: FxHashMap<Term, usize> =
@@ -188,9 +188,13 @@ impl Answers {
         let query_words = &mut self.matches.query_words;
         let mut matched_to = 0;
         let passage = span.of(prepared.text.text());
-        for word in terms(passage, prepared.parsed.language) {
+        let mut words = terms(passage, prepared.parsed.language);
+        words.retain(|word| index_of.contains_key(&word.term) && !is_inside_word(passage, word.span));
+        let is_whole = |word: &&Occurrence| !is_joined(passage, word.span);
+        let whole: FxHashSet<Term> = words.iter().filter(is_whole).map(|word| word.term).collect();
+        for word in &words {
             let Some(index) = index_of.get(&word.term) else { continue };
-            if word.span.start < matched_to || is_inside_word(passage, word.span) {
+            if word.span.start < matched_to || (whole.contains(&word.term) && !is_whole(&word)) {
                 continue;
             }
             matched_to = word.span.end;

@@ -88,6 +88,15 @@ pub(crate) fn is_inside_word(text: &str, span: ByteSpan) -> bool {
         && (start.is_some() || is_continued)
 }
 
+/// Whether underscores join a span with other words: `name` in `get_name`; not what Markdown's emphasize.
+pub(crate) fn is_joined(text: &str, span: ByteSpan) -> bool {
+    let (mut before, mut after) = (text[..span.start].chars().rev(), text[span.end..].chars());
+    let joins = |mark: Option<char>, beyond: Option<char>| {
+        mark == Some('_') && beyond.is_some_and(|c| characters::class(c).is_word())
+    };
+    joins(before.next(), before.next()) || joins(after.next(), after.next())
+}
+
 /// A term of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryTerm {
