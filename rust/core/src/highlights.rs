@@ -4,12 +4,14 @@ mod dedupe;
 mod limits;
 mod page_selection;
 mod passages;
+mod ranked_page;
 mod sections;
 
 pub use limits::{Bounds, Budget, DEFAULT_TOP_K, Dedupe, DedupeOption, MinScore, Order};
+pub(crate) use passages::{choose_counted_passages, choose_passages};
 #[cfg(test)]
-pub(crate) use passages::Run;
-pub(crate) use passages::{Passage, RankedPage, Seeds, choose_counted_passages, choose_passages};
+pub(crate) use ranked_page::Run;
+pub(crate) use ranked_page::{Passage, RankedPage, Seeds};
 
 #[cfg(test)]
 mod tests;

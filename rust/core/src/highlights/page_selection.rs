@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::dedupe::SeenShingles;
 use super::limits::{Bounds, Budget, Dedupe, Order, Purpose};
-use super::passages::{Passage, RankedPage, Seeds};
+use super::ranked_page::{Passage, RankedPage, Seeds};
 use super::sections::Sections;
 
 /// The ends of a passage have at least this share of its best unit's relevance. It trades length for hits: at 0.7,

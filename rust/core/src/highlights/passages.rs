@@ -6,19 +6,14 @@
 //! are taken, and neighbours join. Windows are taken as they are. Units of a group (a table row, a list item with its
 //! introduction) stay together, and near-duplicates of better passages are dropped.
 
-use std::ops::Range;
-
 use super::dedupe::SeenShingles;
 use super::limits::{Bounds, Dedupe};
 use super::page_selection::{Choice, PageSelection, Place};
+use super::ranked_page::{Passage, RankedPage, Run};
 use super::sections::Sections;
 use crate::error::Result;
 use crate::ranking::probability::{ANSWERED, logit};
-use crate::ranking::ranked_seeds::RankedSeeds;
-use crate::ranking::terms::Language;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::PageText;
-use crate::text::pieces::Units;
 
 /// A seed counts as this many bytes of text between two checks.
 const BYTES_PER_SEED: usize = 4096;
@@ -30,49 +25,6 @@ const MAX_TIGHTENINGS: usize = 3;
 
 /// Of a page that repeats one line, every line is a twin of the first.
 const MAX_TWINS: usize = 100;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seeds<'page> {
-    /// Each window is a passage; no two overlap.
-    Windows(&'page [Range<usize>]),
-    /// Passages grow from units to at most this number of units, unless a group is longer.
-    Units(usize),
-}
-
-/// A page and its ranked seeds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RankedPage<'page> {
-    /// The text that units are spans of.
-    pub page: &'page PageText<'page>,
-    /// Ranges below are ranges of these.
-    pub units: &'page Units,
-    pub seeds: Seeds<'page>,
-    pub scores: &'page RankedSeeds,
-    /// Added to every seed's logit where pages compete for a budget.
-    pub title: f32,
-    /// Tokens before each unit, and in the whole page; empty without a token limit.
-    pub tokens_before: &'page [usize],
-    /// For the words that find duplicates.
-    pub language: Language,
-}
-
-/// A run of units of a page.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Passage {
-    /// First to last.
-    pub units: Range<usize>,
-    pub seed: usize,
-    pub logit: f32,
-    /// Passages that were left out because they nearly repeat this one.
-    pub twins: Vec<Run>,
-}
-
-/// Units of one of the pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub page: usize,
-    pub units: Range<usize>,
-}
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
 ///

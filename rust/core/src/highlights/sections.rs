@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::passages::{RankedPage, Seeds};
+use super::ranked_page::{RankedPage, Seeds};
 
 /// A passage of a heading grows around the best unit of its section, if that has at least this share of the heading's
 /// relevance, or is that much more relevant than the first one: the heading's also comes from its words, which the unit

@@ -5,6 +5,8 @@
 //! the tree which units stay together.
 
 mod breadcrumbs;
+mod code;
+mod signs;
 mod together;
 
 use std::ops::Range;

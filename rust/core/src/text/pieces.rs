@@ -5,8 +5,8 @@
 //! last; they are spans, never copies. Everything here takes time linear in the text. [`crate::tokens`] finds the
 //! tokens.
 //!
-//! Sentences are found in three steps: `blocks` splits the text at its layout, `sentences` splits a block at the ends
-//! of its sentences, `long` splits what is too long for one unit. No step cuts inside `links`.
+//! Sentences are found in three steps: `blocks` splits the text at its layout, `sentences` splits a block at its
+//! `sentence_ends`, `long` splits what is too long for one unit. No step cuts inside `links`.
 //! [`crate::text::outline`] says which units stay together.
 
 mod abbreviations;
@@ -22,8 +22,9 @@ pub(crate) mod list_marks;
 mod long;
 pub(crate) mod marks;
 mod page_headers_footers;
-mod records;
+pub(crate) mod records;
 mod references;
+mod sentence_ends;
 mod sentence_tails;
 mod sentences;
 pub(crate) mod table_captions;

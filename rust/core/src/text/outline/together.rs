@@ -7,12 +7,17 @@
 
 use std::ops::Range;
 
+use super::code::Code;
+use super::signs::{
+    answers, introduces, is_attribution, is_numbered_title, is_open, is_question, is_quotation, is_source, numbered,
+};
 use super::{Name, NodeKind, Outline, has_blank_line, span};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::Mark;
-use crate::text::pieces::marks::{is_closing, is_emphasis, is_separator_row, is_terminal};
+use crate::text::pieces::marks::is_separator_row;
+use crate::text::pieces::records::turn_label;
 use crate::text::pieces::table_captions::is_caption;
 
 /// Characters that stay together: about two passages of three sentences.
@@ -23,26 +28,6 @@ const MAX_HEADING_CHARS: usize = 200;
 
 /// Bytes of an answer that stands alone.
 const SHORTEST_ANSWER: usize = 25;
-
-/// Bytes of the line that names the source of a quotation.
-const LONGEST_SOURCE: usize = 100;
-
-/// Words before a question and before its answer.
-const QUESTION_LABELS: [(&str, &str); 13] = [
-    ("Q", "A"),
-    ("Question", "Answer"),
-    ("QUESTION", "ANSWER"),
-    ("F", "A"),
-    ("Frage", "Antwort"),
-    ("Q", "R"),
-    ("Question", "Réponse"),
-    ("P", "R"),
-    ("Pregunta", "Respuesta"),
-    ("D", "R"),
-    ("Domanda", "Risposta"),
-    ("В", "О"),
-    ("问", "答"),
-];
 
 /// Sentences of a question with a label, less one.
 const MAX_QUESTION: usize = 5;
@@ -160,6 +145,10 @@ impl Groups<'_> {
                 BlockKind::Prose | BlockKind::Caption | BlockKind::Source | BlockKind::Rule => {}
                 BlockKind::Heading | BlockKind::Term => self.join(leaf.clone()),
                 _ if fits => self.join(leaf.clone()),
+                // The name of the speaker alone.
+                BlockKind::Turn if turn_label(self.unit(start)) == Some(self.unit(start).len()) => {
+                    self.join(leaf.start..leaf.end.min(leaf.start + 2));
+                }
                 BlockKind::Item | BlockKind::Turn | BlockKind::Captions => {}
                 BlockKind::Record => {
                     let end = (leaf.start + 1..leaf.end).find(|end| !self.fits(leaf.start..*end + 1));
@@ -170,69 +159,17 @@ impl Groups<'_> {
                         (header.max(leaf.start + 1)..leaf.end).find(|unit| !is_separator_row(self.unit(*unit)));
                     self.join(leaf.start..first_row.map_or(leaf.end, |unit| unit + 1));
                 }
-                BlockKind::Code => self.join_code(&leaf)?,
+                BlockKind::Code => {
+                    for part in
+                        Code::new(self.text, self.spans).parts(&leaf, |part| self.fits(part.clone()), self.check)?
+                    {
+                        self.join(part);
+                    }
+                }
             }
             start = leaf.end;
         }
         Ok(())
-    }
-
-    /// Joins the parts of code: what a blank line or a line of the outermost depth begins, the largest that fit. Fences
-    /// stay with the first and the last line.
-    fn join_code(&mut self, leaf: &Range<usize>) -> Result<()> {
-        self.join(leaf.start..leaf.end.min(leaf.start + 2));
-        self.join(leaf.start.max(leaf.end.saturating_sub(2))..leaf.end);
-        let depths: Vec<usize> = leaf.clone().map(|unit| self.code_depth(unit)).collect();
-        let mut open = vec![leaf.clone()];
-        let mut checkpoints = Checkpoints::new(self.check);
-        let mut read = 0;
-        while let Some(part) = open.pop() {
-            if part.len() < 2 || self.fits(part.clone()) {
-                self.join(part);
-                continue;
-            }
-            read += self.spans[part.end - 1].end - self.spans[part.start].start;
-            checkpoints.reach(read)?;
-            let starts = self.code_parts(&part, &depths[part.start - leaf.start..part.end - leaf.start]);
-            let ends = starts.iter().copied().chain([part.end]);
-            let parts = [part.start].into_iter().chain(starts.iter().copied()).zip(ends).map(|(start, end)| start..end);
-            // A part that nothing divides is lines.
-            open.extend(parts.filter(|_| !starts.is_empty()));
-        }
-        Ok(())
-    }
-
-    /// The starts of the parts of code after the first one.
-    fn code_parts(&self, part: &Range<usize>, depths: &[usize]) -> Vec<usize> {
-        // In C, the brace of a function has its own line.
-        let is_body = |unit: usize| {
-            self.unit(unit) == "{" && self.unit(unit - 1).ends_with(|c: char| c == ')' || c.is_alphanumeric())
-        };
-        let is_closing = |unit: usize| self.unit(unit).starts_with(['}', ')', ']', '`', '~']) || is_body(unit);
-        let inner = || part.clone().skip(1).zip(&depths[1..]);
-        let Some(outermost) = inner().filter(|(unit, _)| !is_closing(*unit)).map(|(_, depth)| *depth).min() else {
-            return Vec::new();
-        };
-        let begins = |unit: usize| !is_closing(unit) && !is_comment(self.unit(unit - 1));
-        let outer = || inner().filter(|(unit, depth)| **depth == outermost && begins(*unit)).map(|(unit, _)| unit);
-        let after_blank: Vec<usize> = outer().filter(|unit| has_blank_line(self.gap(*unit))).collect();
-        let is_one_level = depths[0] >= outermost;
-        match after_blank {
-            starts if !starts.is_empty() => starts,
-            // The first line of a function and its first statement stay together.
-            _ => outer().skip(usize::from(!is_one_level)).collect(),
-        }
-    }
-
-    /// How deep a line of code stands: its column after the first, and 0 for the name of a section.
-    fn code_depth(&self, unit: usize) -> usize {
-        let text = self.unit(unit);
-        let before = &self.text[..self.spans[unit].start];
-        let column = before.len() - before.trim_end_matches([' ', '\t']).len();
-        let is_section = text.starts_with('[')
-            && text.ends_with(']')
-            && text[1..].starts_with(|c: char| c.is_alphabetic() || c == '[');
-        if is_section { 0 } else { column + 1 }
     }
 
     fn join(&mut self, run: Range<usize>) {
@@ -448,11 +385,8 @@ impl Groups<'_> {
 
     /// Where the question starts that ends with `unit`, if its label and that of `next` say so: `Q:`, `A:`.
     fn question_start(&self, unit: usize, next: usize) -> Option<usize> {
-        let answer = label(self.unit(next)).filter(|_| self.gap(next).contains('\n'))?;
-        let asks = |unit: &usize| {
-            label(self.unit(*unit)).is_some_and(|question| QUESTION_LABELS.contains(&(question, answer)))
-        };
-        (unit.saturating_sub(MAX_QUESTION)..=unit).rev().find(asks)
+        let asks = |unit: &usize| answers(self.unit(*unit), self.unit(next));
+        (unit.saturating_sub(MAX_QUESTION)..=unit).rev().filter(|_| self.gap(next).contains('\n')).find(asks)
     }
 
     fn kind_after(&self, unit: usize) -> Option<BlockKind> {
@@ -463,7 +397,8 @@ impl Groups<'_> {
     fn is_lone_question(&self, unit: usize) -> bool {
         let is_turn = self.outline.kind(unit) == BlockKind::Turn;
         if is_turn && self.outline.node(self.outline.leaf(unit)).units.end == unit + 1 {
-            return self.is_question(unit);
+            let turn = self.outline.node(self.outline.leaf(unit)).units.clone();
+            return turn.len() <= MAX_QUESTION && turn.into_iter().any(|unit| self.is_question(unit));
         }
         let is_first = unit == 0 || self.gap(unit).contains('\n');
         let is_last = unit + 1 == self.spans.len() || self.gap(unit + 1).contains('\n');
@@ -485,7 +420,10 @@ impl Groups<'_> {
             let are = |kind| [unit, rest].iter().all(|end| self.outline.kind(*end) == kind);
             let goes_on = || is_open(self.unit(unit)) && self.unit(rest).starts_with(char::is_lowercase);
             // Of two people, the second one answers.
-            let is_answered = || self.is_question(unit) && self.unit(rest).starts_with(['-', '–']);
+            let is_answered = || {
+                let answer = self.unit(rest);
+                self.is_question(unit) && (answer.starts_with(['-', '–']) || turn_label(answer).is_some())
+            };
             let is_cut = (2..=MAX_INTERRUPTION + 1).contains(&(rest - unit))
                 && rest < self.spans.len()
                 && (are(BlockKind::Prose) && goes_on() || are(BlockKind::Captions) && is_answered());
@@ -498,211 +436,5 @@ impl Groups<'_> {
     }
 }
 
-/// Whether a unit means little without what follows: it ends with a colon, or it is bold as a title is.
-fn introduces(unit: &str) -> bool {
-    let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
-    let is_title = bold.is_some_and(|title| !title.contains("**"));
-    without_closing(unit).ends_with([':', '：']) || is_title
-}
-
-/// Whether this ends with a closing quotation mark.
-fn is_quotation(unit: &str) -> bool {
-    unit.ends_with(['"', '”', '“', '»', '’', '」', '›'])
-}
-
-/// Whether a line names the source of the quotation above it: `— Ann Lee`. Other dashes do that only after what is known
-/// to be a quotation.
-fn is_source(line: &str, is_quotation: bool) -> bool {
-    let line = line.trim_start_matches(['>', ' ']);
-    let name = line.strip_prefix(['—', '―']).or_else(|| {
-        let rest = line.trim_start_matches(['-', '–', '~']);
-        (is_quotation && rest.len() < line.len()).then_some(rest)
-    });
-    let begins = |name: &str| name.trim_start().trim_start_matches(is_emphasis).starts_with(char::is_uppercase);
-    line.len() <= LONGEST_SOURCE && name.is_some_and(begins)
-}
-
-/// Whether a line without a dash may name the source of a quotation: `Ann Lee, director`.
-fn is_attribution(line: &str) -> bool {
-    line.len() <= LONGEST_SOURCE
-        && line.starts_with(char::is_uppercase)
-        && is_open(line)
-        && !line.ends_with([':', ';', ','])
-}
-
-/// The word or letter before a colon, full stop or number at the start of a question or an answer, without emphasis.
-fn label(unit: &str) -> Option<&str> {
-    let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' ' | '-' | '•'));
-    let end = text.find(|c: char| !c.is_alphabetic())?;
-    let rest = text[end..].trim_start_matches(|c: char| c.is_ascii_digit() || is_emphasis(c) || c == ' ');
-    (end > 0 && rest.starts_with(['.', ':', ')', '：'])).then_some(&text[..end])
-}
-
-/// Whether this line of code is a comment or a decorator, which belongs to the line below.
-fn is_comment(line: &str) -> bool {
-    ["//", "/*", "* ", "*/", "#", "-- ", ";", "@"].iter().any(|mark| line.starts_with(mark))
-}
-
-/// Whether no mark ends a sentence here.
-fn is_open(unit: &str) -> bool {
-    !without_closing(unit).ends_with(is_terminal)
-}
-
-fn is_question(text: &str) -> bool {
-    without_closing(text).ends_with(['?', '？', '؟'])
-}
-
-/// Without closing quotes, brackets, emphasis, and the end tags that Markdown may have.
-fn without_closing(text: &str) -> &str {
-    let mut text = text;
-    loop {
-        text = text.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
-        let Some((before, name)) = text.strip_suffix('>').and_then(|tag| tag.rsplit_once("</")) else { return text };
-        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return text;
-        }
-        text = before.trim_end();
-    }
-}
-
-/// What follows the number at the start of a paragraph: `12. `, `(12) `.
-fn numbered(text: &str) -> Option<&str> {
-    let number = text.strip_prefix('(').unwrap_or(text);
-    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = rest.strip_prefix(['.', ')']).filter(|_| rest.len() < number.len())?;
-    rest.starts_with(' ').then(|| rest.trim_start())
-}
-
-/// Whether this is a short paragraph with a number, as questions of a list of questions have.
-fn is_numbered_title(paragraph: &str) -> bool {
-    paragraph.len() <= MAX_HEADING_CHARS && numbered(paragraph).is_some_and(|title| !title.is_empty())
-}
-
 #[cfg(test)]
-mod tests {
-    use crate::text::pieces::Units;
-
-    fn groups(text: &str) -> Vec<&str> {
-        let units = Units::sentences(text, None, &[], &crate::runtime::call::unstopped).unwrap();
-        units.groups.iter().map(|group| units.span(group).of(text)).collect()
-    }
-
-    #[test]
-    fn headings_items_tables_and_code_stay_together() {
-        let cases: [(&str, &[&str]); 8] = [
-            ("# One\n\nFirst. Second.", &["# One\n\nFirst.", "Second."]),
-            ("# One\n## Two\nFirst. Second.", &["# One\n## Two\nFirst.", "Second."]),
-            ("Intro.\n- A thing. And more.\n- Another.", &["Intro.\n- A thing. And more.\n- Another."]),
-            ("| a | b |\n|---|---|\n| 1 | 2 |\n\nText.", &["| a | b |\n|---|---|\n| 1 | 2 |", "Text."]),
-            ("Run:\n\n```\nls\n\nps\n```\n\nDone.", &["Run:\n\n```\nls\n\nps\n```", "Done."]),
-            (
-                "It runs. It locks nothing. (But ALTER does.) More.",
-                &["It runs.", "It locks nothing. (But ALTER does.)", "More."],
-            ),
-            (
-                "To build, run\n\n```\nmake\n```\n\nfrom here. Done.",
-                &["To build, run\n\n```\nmake\n```\n\nfrom here.", "Done."],
-            ),
-            ("EXIT STATUS\n   It is 0. Errors are 1.\n", &["EXIT STATUS\n   It is 0.", "Errors are 1."]),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(groups(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_line_with_a_colon_groups_with_the_text_after_it() {
-        let cases: [(&str, &[&str]); 10] = [
-            ("We need:\n- Apples\n- Pears\n\nDone.", &["We need:\n- Apples\n- Pears", "Done."]),
-            (
-                "Nothing here. It appears::\n\nMy name is one\nTwo is my name\n\nDone.",
-                &["Nothing here.", "It appears::\n\nMy name is one\nTwo is my name", "Done."],
-            ),
-            ("Note:", &["Note:"]),
-            (
-                "**Which potatoes.** Old ones. New ones are wet.",
-                &["**Which potatoes.** Old ones.", "New ones are wet."],
-            ),
-            ("7. Is it free?\n\nYes, it is. More. And more.", &["7. Is it free?\n\nYes, it is. More.", "And more."]),
-            ("Who knows? Nobody does.", &["Who knows?", "Nobody does."]),
-            (
-                "Text.\n\n(12) It got no smaller. Is this a bug?\n\nNo, this is how it works. More.",
-                &["Text.", "(12) It got no smaller. Is this a bug?\n\nNo, this is how it works.", "More."],
-            ),
-            ("8. It is slow\n\nIndexes make it fast. More.", &["8. It is slow\n\nIndexes make it fast.", "More."]),
-            ("1. One thing.\n\n2. Another.", &["1. One thing.", "2. Another."]),
-            ("One: two.\n\nThree.", &["One: two.", "Three."]),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(groups(text), expected, "{text:?}");
-        }
-        let list = format!("We need:\n{}", "- One thing of about fifty characters for this list.\n".repeat(30));
-        assert_eq!(groups(&list).len(), 30, "the first item comes along");
-    }
-
-    #[test]
-    fn what_announces_is_never_the_end() {
-        let cases: [(&str, &[&str]); 9] = [
-            (
-                "Is it dry?\nYes, in most of the cases seen. More.\n\nIs it old?\nNo, it is not.",
-                &["Is it dry?\nYes, in most of the cases seen.", "More.", "Is it old?\nNo, it is not."],
-            ),
-            (
-                "Q: Is it dry?\nA: Yes, it is.\nQ: Is it old?\nA: No, never.",
-                &["Q: Is it dry?\nA: Yes, it is.", "Q: Is it old?\nA: No, never."],
-            ),
-            ("Is it dry?\nIs it old?\n\nText.", &["Is it dry?", "Is it old?\n\nText."]),
-            (
-                "- One plan\n  - Price: 2\n  - Users: 3\n- Two plan\n  - Price: 4",
-                &["- One plan\n  - Price: 2\n  - Users: 3", "- Two plan\n  - Price: 4"],
-            ),
-            (
-                "You may leave if\n\n- you are done\n- it is late\n\nText.",
-                &["You may leave if\n\n- you are done\n- it is late", "Text."],
-            ),
-            (
-                "Text. Use this command.\n\n```\nls\n```\n\nMore.",
-                &["Text.", "Use this command.\n\n```\nls\n```", "More."],
-            ),
-            (
-                "Table 1: Prices.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nText.",
-                &["Table 1: Prices.\n\n| a | b |\n|---|---|\n| 1 | 2 |", "Text."],
-            ),
-            ("All is well. It ends.\n— Ann Lee\n\nText.", &["All is well.", "It ends.\n— Ann Lee", "Text."]),
-            (
-                "The cost of it was\n\n7\n\nfive million. Then more.",
-                &["The cost of it was\n\n7\n\nfive million.", "Then more."],
-            ),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(groups(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn terms_stay_with_their_definitions() {
-        use crate::text::formats::{Document, Format};
-        let source = "<dl><dt>One<dt>Uno<dd><p>First. More.<p>Again.<dd>Other.<dt>Two<dd>Second.</dl><p>Text.";
-        let page = Document::read(source, Format::Html, &crate::runtime::call::unstopped).unwrap();
-        let units = Units::sentences(page.text(), page.blocks(), &[], &crate::runtime::call::unstopped).unwrap();
-        let groups: Vec<&str> = units.groups.iter().map(|group| units.span(group).of(page.text())).collect();
-        assert_eq!(groups, ["One\nUno\n\nFirst. More.\n\nAgain.\n\nOther.", "Two\nSecond.", "Text."]);
-    }
-
-    #[test]
-    fn long_tables_code_and_items_are_split() {
-        let rows = "| 12345 | 67890 |\n".repeat(60);
-        let table = format!("| a | b |\n|---|---|\n{rows}");
-        let parts = groups(&table);
-        assert_eq!((parts[0], parts.len()), ("| a | b |\n|---|---|\n| 12345 | 67890 |", 60));
-        let part = "let total = one + two;\n".repeat(10);
-        let code = format!("```\n{part}\n{part}\n{part}\n{part}```");
-        let parts = groups(&code);
-        assert_eq!(parts.len(), 4);
-        assert!(parts[0].starts_with("```\nlet") && parts[3].ends_with("two;\n```"), "{parts:?}");
-        let item = format!("- {}", "This is one more sentence of it. ".repeat(30));
-        assert_eq!(groups(&item).len(), 30);
-        assert_eq!(groups(&format!("```\n{}\n```", "x".repeat(5000))).len(), 5);
-        assert!(groups(&"# A menu entry\n".repeat(1000)).len() > 50);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@
 //! was wrapped: every line end inside a block is such a soft one.
 
 use super::items::mark_items;
-use super::lines::{Line, LineShape, content, indent, lines};
+use super::lines::{Line, LineShape, check_length, content, indent, lines, page_lines};
 use super::list_marks::Mark;
 use super::marks::{has_capitals, is_separator_row, is_terminal};
 use super::page_headers_footers::RunningLines;
@@ -41,14 +41,17 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
         begins_page: false,
         check,
     };
-    let shaped: Vec<Line> = lines(text).collect();
-    let mut runs = Runs::new(text, &shaped);
-    let mut lines = shaped.clone();
+    check_length(text)?;
+    let mut lines = page_lines(text);
+    // The shapes by the lines alone.
+    let shapes: Vec<LineShape> = lines.iter().map(|line| line.shape).collect();
     mark_items(text, &mut lines, check)?;
     mark_titles(text, &mut lines, true, check)?;
+    let lines = lines;
+    let mut runs = Runs::new(text, &lines, &shapes);
     let mut number = 0;
     while let Some(line) = lines.get(number) {
-        checkpoints.reach(line.start)?;
+        checkpoints.reach(line.start())?;
         let run = if splitter.is_in_block(line) { None } else { runs.at(number) };
         let last = run.as_ref().map_or(line, |run| &lines[run.end - 1]);
         number = run.as_ref().map_or(number + 1, |run| run.end);
@@ -97,7 +100,7 @@ struct BlockSplitter<'text> {
     /// How many lists that item is in.
     depth: u8,
     /// The mark and length of the fence around the current code.
-    fence: Option<(u8, usize)>,
+    fence: Option<(u8, u16)>,
     /// Indentation of a line that ends with `::`, as long as the lines after it are indented more: they are code.
     literal: Option<usize>,
     /// Whether the line before was a table row.
@@ -111,7 +114,7 @@ struct BlockSplitter<'text> {
 
 impl BlockSplitter<'_> {
     fn text_of(&self, line: &Line) -> &str {
-        &self.text[line.start..line.end]
+        line.span().of(self.text)
     }
 
     /// Whether a line is in a fence, in indented code, or in a list item.
@@ -122,8 +125,8 @@ impl BlockSplitter<'_> {
 
     fn add(&mut self, line: Line, next: Option<&Line>) -> Result<()> {
         if let Some((mark, length)) = self.fence {
-            if line.end > line.start {
-                self.push(line.start, line.end, BlockKind::Code, true);
+            if line.end() > line.start() {
+                self.push(line.start(), line.end(), BlockKind::Code, true);
             }
             let closes = |shape| matches!(shape, LineShape::Fence { mark: m, length: l, bare: true } if m == mark && l >= length);
             if closes(line.shape) {
@@ -137,7 +140,7 @@ impl BlockSplitter<'_> {
             if indent(self.text_of(&line)) > outer {
                 self.end_prose()?;
                 let continues = self.blocks.last().is_some_and(|block| block.kind == BlockKind::Code);
-                self.push(line.start, line.end, BlockKind::Code, continues);
+                self.push(line.start(), line.end(), BlockKind::Code, continues);
                 return Ok(());
             }
             self.literal = None;
@@ -146,7 +149,7 @@ impl BlockSplitter<'_> {
             self.literal = Some(indent(self.text_of(&line)));
             if content(self.text_of(&line)).starts_with("..") {
                 self.end_prose()?;
-                self.push(line.start, line.end, BlockKind::Code, false);
+                self.push(line.start(), line.end(), BlockKind::Code, false);
                 return Ok(());
             }
         }
@@ -157,14 +160,13 @@ impl BlockSplitter<'_> {
             }
             LineShape::Title(level) => {
                 self.end_prose()?;
-                let Line { start, end, .. } = line;
-                let (span, kind) = (ByteSpan { start, end }, BlockKind::Heading);
+                let (span, kind) = (line.span(), BlockKind::Heading);
                 self.blocks.push(Block { span, kind, continues: false, level });
             }
             LineShape::PageNumber => self.push_header_or_footer(&line)?,
             LineShape::Text if self.is_term(&line) => {
                 self.end_prose()?;
-                self.push(line.start, line.end, BlockKind::Heading, false);
+                self.push(line.start(), line.end(), BlockKind::Heading, false);
             }
             LineShape::Text => self.gather(line),
             LineShape::Item if self.is_wrapped_dash(&line, next) => self.gather(line),
@@ -175,15 +177,18 @@ impl BlockSplitter<'_> {
                 self.gather(line);
             }
             LineShape::Rule { underlines: true } if self.is_title() => self.push_underlined(&line)?,
+            LineShape::Rule { .. } if self.is_title() && self.is_underscored(&line) => self.push_underlined(&line)?,
             // In reStructuredText this is a title; in Markdown no fence is as long as the text above it.
-            LineShape::Fence { mark: b'~', length, bare: true } if self.is_title() && self.title_width() <= length => {
+            LineShape::Fence { mark: b'~', length, bare: true }
+                if self.is_title() && self.title_width() <= usize::from(length) =>
+            {
                 self.push_underlined(&line)?;
             }
             LineShape::Blank => {
                 self.end_prose()?;
                 // Only the `>` of a quote.
-                if line.end > line.start {
-                    self.push(line.start, line.end, BlockKind::Rule, false);
+                if line.end() > line.start() {
+                    self.push(line.start(), line.end(), BlockKind::Rule, false);
                 }
             }
             LineShape::Heading | LineShape::Row | LineShape::Rule { .. } | LineShape::Fence { .. } => {
@@ -194,7 +199,7 @@ impl BlockSplitter<'_> {
                     LineShape::Fence { .. } => BlockKind::Code,
                     _ => BlockKind::Rule,
                 };
-                self.push(line.start, line.end, kind, in_table && kind == BlockKind::Row);
+                self.push(line.start(), line.end(), kind, in_table && kind == BlockKind::Row);
                 if let LineShape::Fence { mark, length, .. } = line.shape {
                     self.fence = Some((mark, length));
                 }
@@ -205,8 +210,14 @@ impl BlockSplitter<'_> {
 
     /// Whether the last line of the group can be a title that the rule below underlines.
     fn is_title(&self) -> bool {
-        let is_title = |line: &Line| line.end - line.start <= WIDEST_WRAP && !self.text_of(line).ends_with('.');
+        let is_title = |line: &Line| line.end() - line.start() <= WIDEST_WRAP && !self.text_of(line).ends_with('.');
         self.item_indent.is_none() && self.group.last().is_some_and(is_title)
+    }
+
+    /// Whether a rule of `_` is as long as the group's last line: a longer one is to be filled in, or separates.
+    fn is_underscored(&self, rule: &Line) -> bool {
+        let rule = rule.span().of(self.text);
+        rule.bytes().all(|byte| byte == b'_') && rule.len().abs_diff(self.title_width()) <= 2
     }
 
     /// Characters of the group's last line.
@@ -216,9 +227,9 @@ impl BlockSplitter<'_> {
 
     /// The group's last line and the rule below it as a heading.
     fn push_underlined(&mut self, rule: &Line) -> Result<()> {
-        let title = self.group.pop().map_or(rule.start, |title| title.start);
+        let title = self.group.pop().map_or(rule.start(), |title| title.start());
         self.end_prose()?;
-        self.push(title, rule.end, BlockKind::Heading, false);
+        self.push(title, rule.end(), BlockKind::Heading, false);
         Ok(())
     }
 
@@ -237,14 +248,14 @@ impl BlockSplitter<'_> {
         if !is_alone || !begins || !text.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | ']' | '>')) {
             return false;
         }
-        let below = &self.text[line.end..];
+        let below = &self.text[line.end()..];
         // The first of them is the rest of this line.
         let is_blank = |line: &Line| line.shape == LineShape::Blank;
         let mut lines = lines(below).skip(1).take(3).peekable();
         lines.next_if(is_blank);
         let Some(next) = lines.next().filter(|next| next.shape == LineShape::Text) else { return false };
-        let is_deeper = |line: &Line| column(&below[line.start..line.end]) > column(text) + 1;
-        let next_text = &below[next.start..next.end];
+        let is_deeper = |line: &Line| column(line.span().of(below)) > column(text) + 1;
+        let next_text = next.span().of(below);
         // A line that returns to the first one's depth is verse.
         is_deeper(&next)
             && (is_option || lines.next().is_none_or(|third| is_blank(&third) || is_deeper(&third)))
@@ -277,7 +288,7 @@ impl BlockSplitter<'_> {
 
     fn push_header_or_footer(&mut self, line: &Line) -> Result<()> {
         self.end_prose()?;
-        self.push(line.start, line.end, BlockKind::Rule, false);
+        self.push(line.start(), line.end(), BlockKind::Rule, false);
         self.begins_page = true;
         Ok(())
     }
@@ -300,7 +311,7 @@ impl BlockSplitter<'_> {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
         let begins_page = std::mem::take(&mut self.begins_page);
         let kind = if item_indent.is_some() { BlockKind::Item } else { BlockKind::Prose };
-        let (mut start, mut continues) = (first.start, false);
+        let (mut start, mut continues) = (first.start(), false);
         if group.len() > 1 {
             let mut soft = self.soft_ends(&group, item_indent)?;
             // A short first line is a header; the sentence of the page before continues after it.
@@ -311,12 +322,12 @@ impl BlockSplitter<'_> {
             }
             for ((line, next), soft) in group.iter().zip(&group[1..]).zip(soft) {
                 if !soft {
-                    self.push(start, line.end, kind, continues);
-                    (start, continues) = (next.start, item_indent.is_some());
+                    self.push(start, line.end(), kind, continues);
+                    (start, continues) = (next.start(), item_indent.is_some());
                 }
             }
         }
-        self.push(start, last.end, kind, continues);
+        self.push(start, last.end(), kind, continues);
         Ok(())
     }
 
@@ -336,7 +347,7 @@ impl BlockSplitter<'_> {
             .zip(&group[1..])
             .zip(&widths)
             .map(|((line, next), &width)| {
-                checkpoints.reach(line.start)?;
+                checkpoints.reach(line.start())?;
                 let (line, next) = (self.text_of(line), self.text_of(next));
                 let continues = is_hyphenated(line, next) || (self.has_capitals && continues_sentence(line, next));
                 Ok(if item_indent.is_some_and(|item| indent(next) > item) || continues {
@@ -377,134 +388,4 @@ fn introduces_literal(line: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::call::unstopped;
-
-    fn split(text: &str) -> Vec<(&str, BlockKind, bool)> {
-        blocks(text, &unstopped)
-            .unwrap()
-            .iter()
-            .map(|block| (block.span.of(text), block.kind, block.continues))
-            .collect()
-    }
-
-    #[test]
-    #[expect(clippy::type_complexity, reason = "a table of cases")]
-    fn layout_bounds_blocks() {
-        use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
-        let cases: [(&str, &[(&str, BlockKind, bool)]); 19] = [
-            ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
-            ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
-            (
-                "Intro.\nTitle\n===\nText",
-                &[("Intro.", Prose, false), ("Title\n===", Heading, false), ("Text", Prose, false)],
-            ),
-            ("Usage\n~~~~~\nText", &[("Usage\n~~~~~", Heading, false), ("Text", Prose, false)]),
-            ("Usage\n^^^^^\nText", &[("Usage\n^^^^^", Heading, false), ("Text", Prose, false)]),
-            (
-                "Send it::\n\n  a = 1\n\n  b = 2\n\nText",
-                &[
-                    ("Send it::", Prose, false),
-                    ("  a = 1", Code, false),
-                    ("  b = 2", Code, true),
-                    ("Text", Prose, false),
-                ],
-            ),
-            ("---\nText", &[("---", Rule, false), ("Text", Prose, false)]),
-            (
-                "```sh\nls\n\n# x\n```\nText",
-                &[
-                    ("```sh", Code, false),
-                    ("ls", Code, true),
-                    ("# x", Code, true),
-                    ("```", Code, true),
-                    ("Text", Prose, false),
-                ],
-            ),
-            (
-                "| a |\n|---|\nx | y | z\n\n| b |",
-                &[("| a |", HeaderRow, false), ("|---|", Row, true), ("x | y | z", Row, true), ("| b |", Row, false)],
-            ),
-            (
-                " a | b | c\n---+---+---\n 1 | 2 | 3\n\n+--+--+\n|a |b |\n+==+==+\n|1 |2 |\n+--+--+",
-                &[
-                    (" a | b | c", HeaderRow, false),
-                    ("---+---+---", Row, true),
-                    (" 1 | 2 | 3", Row, true),
-                    ("+--+--+", Row, false),
-                    ("|a |b |", HeaderRow, true),
-                    ("+==+==+", Row, true),
-                    ("|1 |2 |", Row, true),
-                    ("+--+--+", Row, true),
-                ],
-            ),
-            (
-                "Prices\nname,price,stock\ntea,3,yes. Always.\ncoffee,4,\n\nText.",
-                &[
-                    ("Prices", Prose, false),
-                    ("name,price,stock", HeaderRow, false),
-                    ("tea,3,yes. Always.", Row, true),
-                    ("coffee,4,", Row, true),
-                    ("Text.", Prose, false),
-                ],
-            ),
-            (
-                "We need:\n- Apples\n  or Pears\n- Plums",
-                &[("We need:", Prose, false), ("- Apples\n  or Pears", Item, false), ("- Plums", Item, false)],
-            ),
-            ("- One.\n\n  Two.\n", &[("- One.", Item, false), ("  Two.", Prose, false)]),
-            ("1. One\r\n2. Two\r\n   More", &[("1. One", Item, false), ("2. Two\r\n   More", Item, false)]),
-            (
-                "John Smith\n12 Main Street\nSpringfield",
-                &[("John Smith", Prose, false), ("12 Main Street", Prose, false), ("Springfield", Prose, false)],
-            ),
-            ("One\x0ctwo\u{2028}three", &[("One", Prose, false), ("two", Prose, false), ("three", Prose, false)]),
-            ("> Quoted\n>\n> Again", &[("> Quoted", Prose, false), (">", Rule, false), ("> Again", Prose, false)]),
-            (
-                "EXIT STATUS\n   It is 0.\n\n   -c, --stdout\n\twrite there\n   -k\n\tkeep",
-                &[
-                    ("EXIT STATUS", Heading, false),
-                    ("   It is 0.", Prose, false),
-                    ("   -c, --stdout", Heading, false),
-                    ("\twrite there", Prose, false),
-                    ("   -k", Heading, false),
-                    ("\tkeep", Prose, false),
-                ],
-            ),
-            (
-                "2.1. Terms\n\n   A byte has 8 bits.\n   A bit has none.\n\nOf man's first\n   Fruit, and of\nThat tree",
-                &[
-                    ("2.1. Terms", Heading, false),
-                    ("   A byte has 8 bits.\n   A bit has none.", Prose, false),
-                    ("Of man's first", Prose, false),
-                    ("   Fruit, and of", Prose, false),
-                    ("That tree", Prose, false),
-                ],
-            ),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(split(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn wrapped_lines_stay_together() {
-        for text in [
-            "The quick brown fox jumps over\nThe lazy dog.",
-            "It was built in the last years of\n1984. Then it was sold to the man\n- or the woman - who had it.",
-            "On the first day he went\nto town.",
-            "The rule that the court has applied\n(a) was written long before it.",
-            "Of the twelve ships that sailed No. 5\nNo. 5 alone came back, and on board 3.5\n12 men had died of scurvy.",
-            "东西南北中发白东西南北中发白东西南北中发白东西南北中发白东西\n东西南北",
-        ] {
-            assert_eq!(split(text), [(text, BlockKind::Prose, false)]);
-        }
-    }
-
-    #[test]
-    fn a_menu_is_not_wrapped_however_wide() {
-        let text = "Download the latest version of Python\nDocumentation\nCommunity\nSuccess Stories";
-        assert_eq!(split(text).len(), 4);
-    }
-}
+mod tests;

@@ -24,19 +24,20 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
     let mut last: HashMap<Style, (usize, Mark, bool)> = HashMap::new();
     let mut items: Vec<(usize, usize, Style)> = Vec::new();
     for number in 0..lines.len() {
-        let Line { start, end, shape, .. } = lines[number];
-        checkpoints.reach(start)?;
+        let Line { shape, .. } = lines[number];
+        let line = lines[number].span();
+        checkpoints.reach(line.start)?;
         if !matches!(shape, LineShape::Text | LineShape::Item) {
             continue;
         }
-        if is_entry(content(&text[start..end])) {
+        if is_entry(content(line.of(text))) {
             lines[number].shape = LineShape::Item;
             lines[number].depth = 1;
             continue;
         }
         // The first field of a record may look like a mark that is not sure.
-        let is_record = text[start..end].trim_start().contains('\t');
-        let mark = Mark::at_start(content(&text[start..end])).filter(|mark| mark.is_sure || !is_record);
+        let is_record = line.of(text).trim_start().contains('\t');
+        let mark = Mark::at_start(content(line.of(text))).filter(|mark| mark.is_sure || !is_record);
         let Some(mark) = mark else { continue };
         let is_bullet = mark.style.system == System::Bullet;
         let is_bare = is_bullet || mark.is_bare();
@@ -52,7 +53,7 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
             lines[number].shape = LineShape::Item;
         }
         last.insert(mark.style, (number, mark, is_next.is_some() || mark.number.is_first()));
-        items.push((number, column(&text[start..end]), mark.style));
+        items.push((number, column(line.of(text)), mark.style));
     }
     items.retain(|(number, ..)| lines[*number].shape == LineShape::Item);
     nest(text, lines, &items);
@@ -109,7 +110,7 @@ fn ends_list(text: &str, lines: &[Line], number: usize) -> bool {
         LineShape::Heading | LineShape::Rule { .. } | LineShape::PageNumber => true,
         LineShape::Text => {
             let is_blank = number.checked_sub(1).is_some_and(|before| lines[before].shape == LineShape::Blank);
-            is_blank && column(&text[line.start..line.end]) == 0
+            is_blank && column(line.span().of(text)) == 0
         }
         _ => false,
     }

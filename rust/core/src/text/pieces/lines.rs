@@ -6,16 +6,23 @@
 use super::list_marks::Mark;
 use super::marks::{is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
-use crate::text::page::marks_around;
+use crate::error::{Error, Result};
+use crate::text::page::{ByteSpan, marks_around};
 
 /// Bytes of the longest title with marks around it.
 const LONGEST_TITLE: usize = 100;
 
+/// Bytes of the longest text, so that a line's place takes four bytes.
+const LONGEST_TEXT: usize = u32::MAX as usize;
+
+/// Blank lines in a row that are kept: more of them say nothing.
+const MAX_BLANK_LINES: usize = 4;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    pub(super) start: usize,
+    start: u32,
     /// After the last character that is not white space; `start` in a blank line.
-    pub(super) end: usize,
+    end: u32,
     /// Whether it ends in a form feed or a Unicode separator, which never come from wrapping.
     pub(super) hard: bool,
     pub(super) shape: LineShape,
@@ -43,9 +50,60 @@ pub(super) enum LineShape {
     /// At least three of `mark`. A bare fence may close an earlier one.
     Fence {
         mark: u8,
-        length: usize,
+        length: u16,
         bare: bool,
     },
+}
+
+impl Line {
+    pub(super) fn new(span: ByteSpan, shape: LineShape) -> Self {
+        let place = |byte: usize| u32::try_from(byte).unwrap_or(u32::MAX);
+        Self { start: place(span.start), end: place(span.end), hard: false, shape, depth: 0 }
+    }
+
+    pub(super) const fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    pub(super) const fn end(&self) -> usize {
+        self.end as usize
+    }
+
+    /// Of a part of the text that starts with this byte.
+    pub(super) fn moved(self, by: usize) -> Self {
+        let span = ByteSpan { start: by + self.start(), end: by + self.end() };
+        Self { hard: self.hard, depth: self.depth, ..Self::new(span, self.shape) }
+    }
+
+    pub(super) const fn span(&self) -> ByteSpan {
+        ByteSpan { start: self.start(), end: self.end() }
+    }
+}
+
+/// # Errors
+/// `InvalidArgument` for a text whose places lines cannot name.
+pub(super) fn check_length(text: &str) -> Result<()> {
+    if text.len() <= LONGEST_TEXT {
+        return Ok(());
+    }
+    Err(Error::of_field("texts", format!("a page of {} bytes: at most {LONGEST_TEXT}", text.len())))
+}
+
+/// The lines of a page, without most of many blank ones in a row.
+pub(super) fn page_lines(text: &str) -> Vec<Line> {
+    let mut kept: Vec<Line> = Vec::new();
+    // Blank lines at the end of those kept.
+    let mut blanks = 0;
+    for line in lines(text) {
+        let is_blank = line.start == line.end;
+        let is_known = !line.hard || kept.last().is_some_and(|last| last.hard);
+        if is_blank && blanks >= MAX_BLANK_LINES && is_known {
+            continue;
+        }
+        blanks = if is_blank { blanks + 1 } else { 0 };
+        kept.push(line);
+    }
+    kept
 }
 
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
@@ -65,9 +123,9 @@ fn lines_of(text: &str, shape: impl Fn(&str) -> LineShape) -> impl Iterator<Item
         }
         let (end, next, hard) = line_end(text.as_bytes(), start);
         let trimmed = text[start..end].trim_end();
-        let line = Line { start, end: start + trimmed.len(), hard, shape: shape(trimmed), depth: 0 };
+        let span = ByteSpan { start, end: start + trimmed.len() };
         start = next;
-        Some(line)
+        Some(Line { hard, ..Line::new(span, shape(trimmed)) })
     })
 }
 
@@ -131,6 +189,10 @@ fn is_ruled(content: &str) -> bool {
     content.contains('+') && (content.contains("--") || content.contains("==")) && is_separator_row(content)
 }
 
+pub(super) fn fence(mark: u8, length: usize, bare: bool) -> LineShape {
+    LineShape::Fence { mark, length: u16::try_from(length).unwrap_or(u16::MAX), bare }
+}
+
 /// Headings, fences and rules, which start with a repeated mark.
 fn repeated_mark(content: &str) -> Option<LineShape> {
     let mark = content.as_bytes()[0];
@@ -145,7 +207,7 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
     match mark {
         b'#' => (length <= 6 && after.starts_with([' ', '\t'])).then_some(LineShape::Heading),
         b'`' if after.contains('`') => None,
-        b'`' | b'~' => (length >= 3).then_some(LineShape::Fence { mark, length, bare: after.is_empty() }),
+        b'`' | b'~' => (length >= 3).then(|| fence(mark, length, after.is_empty())),
         b'=' if marks_around(content) > 0 => Some(LineShape::Heading),
         b'=' => (length >= 2 && after.is_empty()).then_some(LineShape::Rule { underlines: true }),
         _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_') }),
@@ -180,7 +242,7 @@ mod tests {
     #[test]
     fn lines_end_where_any_system_ends_them() {
         let text = "a\nb \r\nc\rd\x0ce\u{85}f\u{2028}g\u{2029}é";
-        let found: Vec<(&str, bool)> = lines(text).map(|line| (&text[line.start..line.end], line.hard)).collect();
+        let found: Vec<(&str, bool)> = lines(text).map(|line| (line.span().of(text), line.hard)).collect();
         let expected = [
             ("a", false),
             ("b", false),
@@ -192,6 +254,17 @@ mod tests {
             ("é", false),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn blank_lines_in_a_row_take_no_memory() {
+        let text = format!("a{}b\x0c\x0c{}\n>\n{}c", "\n".repeat(1000), "\x0c".repeat(1000), "\n".repeat(3));
+        let found = page_lines(&text);
+        assert!(found.len() < 20, "{} lines", found.len());
+        let shown: Vec<&str> = found.iter().map(|line| line.span().of(&text)).filter(|line| !line.is_empty()).collect();
+        assert_eq!(shown, ["a", "b", ">", "c"]);
+        assert!(found.iter().any(|line| line.hard), "a page ends");
+        assert!(size_of::<Line>() <= 16);
     }
 
     #[test]

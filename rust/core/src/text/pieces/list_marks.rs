@@ -8,6 +8,12 @@ use super::table_captions::is_caption;
 /// Words before the number of a step or article, which are marks with a number and a full stop or colon.
 const LABELS: [&str; 9] = ["Step", "Art.", "Article", "§", "Schritt", "Artikel", "Étape", "Paso", "Artículo"];
 
+/// Words before the number of a statement, which goes on after it.
+const STATEMENTS: [&str; 18] = [
+    "Theorem", "Lemma", "Corollary", "Proposition", "Definition", "Remark", "Example", "Exercise", "Problem", "Claim",
+    "Note", "Rule", "Satz", "Beispiel", "Théorème", "Exemple", "Teorema", "Ejemplo",
+];
+
 /// Also those of symbol fonts, as PDFs have them.
 const BULLETS: &str = "-*+»›•‣◦▪▫●○■□·–—⁃►▶➢➤❖✓✔☐☑★\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
 
@@ -111,6 +117,12 @@ impl<'text> Mark<'text> {
     /// Whether a list may have it, and no word stands in it.
     pub(super) fn is_list_mark(&self) -> bool {
         self.style.system == System::Bullet || self.style.label.is_empty()
+    }
+
+    /// Whether it names a statement: `Lemma 3.2.`
+    pub(super) fn names_statement(&self) -> bool {
+        let label = self.style.label;
+        STATEMENTS.contains(&label) || self.number.depth() > 1 && label.starts_with(char::is_uppercase)
     }
 
     /// Whether it is only a number, as sentences may start with.

@@ -3,21 +3,25 @@
 //! Each has a finder, which reads the run that begins with a line, if one does. It knows most lines of prose by their
 //! first characters.
 
+mod asciidoc;
 mod code;
 mod columns;
 mod csv;
 mod cues;
 pub(super) mod cuts;
 mod entries;
+mod headings;
 mod paragraphs;
 mod run;
 mod speakers;
 mod stamps;
+mod traces;
 
 use super::lines::{Line, LineShape};
 use crate::text::page::{BlockKind, boundary_from};
 pub(super) use cues::CueMarks;
-pub(super) use entries::turn_label;
+pub(crate) use entries::turn_label;
+pub(super) use headings::with_turns;
 pub(super) use paragraphs::with_records;
 use run::{Lines, Run};
 
@@ -35,26 +39,29 @@ pub(super) struct Runs<'text> {
 /// Reads the run that begins with a line. Without one, returns the number of the first line that it has not read.
 type Finder = fn(&Lines<'_>, usize) -> Result<Run, usize>;
 
-const FINDERS: [Finder; 7] = [cues::run, csv::run, entries::run, speakers::run, code::run, columns::run, dump];
+const FINDERS: [Finder; 8] =
+    [asciidoc::run, cues::run, csv::run, entries::run, speakers::run, code::run, columns::run, dump];
 
 /// Where markup says what is code.
 const FINDERS_IN_MARKUP: [Finder; 5] = [cues::run, csv::run, entries::run, speakers::run, columns::run];
 
 impl<'text> Runs<'text> {
-    pub(super) const fn new(text: &'text str, lines: &'text [Line]) -> Self {
-        Self { lines: Lines::new(text, lines), failed: [0; FINDERS.len()], finders: &FINDERS }
+    /// `shapes` are those of the lines by themselves.
+    pub(super) fn new(text: &'text str, lines: &'text [Line], shapes: &'text [LineShape]) -> Self {
+        Self { lines: Lines::new(text, lines, shapes), failed: [0; FINDERS.len()], finders: &FINDERS }
     }
 
     /// Of lines of prose between markup.
-    const fn in_markup(text: &'text str, lines: &'text [Line]) -> Self {
-        Self { finders: &FINDERS_IN_MARKUP, ..Self::new(text, lines) }
+    fn in_markup(text: &'text str, lines: &'text [Line], shapes: &'text [LineShape]) -> Self {
+        Self { finders: &FINDERS_IN_MARKUP, ..Self::new(text, lines, shapes) }
     }
 
     /// The run that begins with a line.
     pub(super) fn at(&mut self, line: usize) -> Option<Run> {
-        let shape = self.lines.shape(line);
-        if !matches!(shape, LineShape::Text | LineShape::Heading | LineShape::PageNumber | LineShape::Item) {
-            return None;
+        match self.lines.shape(line) {
+            LineShape::Text | LineShape::Heading | LineShape::PageNumber | LineShape::Item => {}
+            LineShape::Row | LineShape::Rule { .. } if self.lines.is_asciidoc => {}
+            _ => return None,
         }
         self.lines.reach(line);
         for (finder, failed) in self.finders.iter().zip(&mut self.failed) {

@@ -64,13 +64,32 @@ struct Candidate<'text> {
     mark: Option<Mark<'text>>,
 }
 
+/// The lines of a page that may be headings: few of all.
+struct Candidates<'text> {
+    /// For each line, one more than the place of its candidate; 0 for none.
+    of_lines: Vec<u32>,
+    found: Vec<Candidate<'text>>,
+}
+
+impl<'text> Candidates<'text> {
+    fn get(&self, line: usize) -> Option<Candidate<'text>> {
+        let place = (self.of_lines[line] as usize).checked_sub(1)?;
+        Some(self.found[place])
+    }
+
+    fn insert(&mut self, line: usize, candidate: Option<Candidate<'text>>) {
+        self.found.extend(candidate);
+        self.of_lines[line] = candidate.map_or(0, |_| u32::try_from(self.found.len()).unwrap_or(0));
+    }
+}
+
 /// The blocks of a page with markup, with those that are headings although their markup does not say so. No plain title
 /// is one.
 pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result<Vec<Block>> {
     let mut lines: Vec<Line> = Vec::new();
     let mut numbers: Vec<usize> = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
-        let ByteSpan { start, end } = block.span;
+        let start = block.span.start;
         let shape = match block.kind {
             BlockKind::Prose => LineShape::Text,
             BlockKind::Item => LineShape::Item,
@@ -81,12 +100,14 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
             }
             BlockKind::Rule => LineShape::Rule { underlines: false },
         };
-        let before = lines.last().map_or(0, |line| line.end);
+        let before = lines.last().map_or(0, Line::end);
         if !lines.is_empty() && has_blank_line(&text[before..start]) {
-            lines.push(Line { start, end: start, hard: false, shape: LineShape::Blank, depth: 0 });
+            lines.push(Line::new(ByteSpan { start, end: start }, LineShape::Blank));
             numbers.push(number);
         }
-        lines.push(Line { start, end, hard: false, shape, depth: block.level });
+        let mut line = Line::new(block.span, shape);
+        line.depth = block.level;
+        lines.push(line);
         numbers.push(number);
     }
     mark_titles(text, &mut lines, false, check)?;
@@ -103,26 +124,27 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
 pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &Check) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
     let has_marked = lines.iter().any(|line| line.shape == LineShape::Heading);
-    let mut found = vec![None; lines.len()];
+    let mut found = Candidates { of_lines: vec![0; lines.len()], found: Vec::new() };
     let mut below = None;
     let first = lines.iter().position(|line| line.shape != LineShape::Blank);
     for number in (0..lines.len()).rev() {
-        checkpoints.reach(text.len() - lines[number].start)?;
+        checkpoints.reach(text.len() - lines[number].start())?;
         if lines[number].shape == LineShape::Blank {
             continue;
         }
         let page = Neighbours { text, lines, found: &found, number, below, is_first: first == Some(number) };
-        found[number] = page.candidate().filter(|one| (plain && !has_marked) || one.look != Look::Plain);
+        let candidate = page.candidate().filter(|one| (plain && !has_marked) || one.look != Look::Plain);
+        found.insert(number, candidate);
         below = Some(number);
     }
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut outer: Vec<Look> = Vec::new();
     let mut siblings: HashMap<Style, (Number, bool)> = HashMap::new();
-    for (number, candidate) in found.iter().copied().enumerate() {
-        let line = lines[number];
+    for number in 0..lines.len() {
+        let (line, candidate) = (lines[number], found.get(number));
         let own = match candidate {
             Some(Candidate { mark, .. }) => mark,
-            None if line.shape == LineShape::Item => Mark::at_start(content(&text[line.start..line.end])),
+            None if line.shape == LineShape::Item => Mark::at_start(content(line.span().of(text))),
             None => None,
         };
         let before = own.and_then(|mark| siblings.get(&mark.style));
@@ -136,7 +158,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         if let Some(Candidate { look, .. }) = candidate {
             let names_page = first == Some(number) && matches!(look, Look::Plain | Look::Capitals) && {
                 let below = (number + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
-                below.is_some_and(|below| found[below].is_some())
+                below.is_some_and(|below| found.get(below).is_some())
             };
             let level = level(&mut outer, if names_page { Look::Page } else { look });
             lines[number].shape = LineShape::Title(base + level);
@@ -164,7 +186,7 @@ struct Neighbours<'page, 'text> {
     text: &'text str,
     lines: &'page [Line],
     /// Of the lines below.
-    found: &'page [Option<Candidate<'text>>],
+    found: &'page Candidates<'text>,
     number: usize,
     /// The next line that is not blank.
     below: Option<usize>,
@@ -173,8 +195,7 @@ struct Neighbours<'page, 'text> {
 
 impl<'text> Neighbours<'_, 'text> {
     fn text_of(&self, number: usize) -> &'text str {
-        let Line { start, end, .. } = self.lines[number];
-        &self.text[start..end]
+        self.lines[number].span().of(self.text)
     }
 
     fn mark(&self, number: usize) -> Option<Mark<'text>> {
@@ -242,7 +263,7 @@ impl<'text> Neighbours<'_, 'text> {
         let Some(below) = self.below else { return false };
         let (own, text, is_gap) = (self.text_of(self.number), self.text_of(below), self.is_gap());
         let is_plain = candidate.look == Look::Plain;
-        if let Some(next) = &self.found[below] {
+        if let Some(next) = self.found.get(below) {
             // Nor does one item of a list.
             let is_sibling =
                 |(mark, next): (Mark, Mark)| mark.style == next.style && mark.number.depth() >= next.number.depth();
@@ -321,6 +342,7 @@ fn look(line: &str) -> Option<Candidate<'_>> {
     {
         return None;
     }
+    let line = without_pictograph(line);
     let mark = Mark::at_start(line).filter(|mark| mark.style.system != System::Bullet);
     let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '–', '—', '-', ':']);
     let is_bracketed = mark.is_some_and(|mark| line[..mark.end].starts_with(['[', '(']));
@@ -347,6 +369,14 @@ fn look(line: &str) -> Option<Candidate<'_>> {
         _ => return None,
     };
     Some(Candidate { look, mark })
+}
+
+/// `🕗 Opening hours`
+fn without_pictograph(line: &str) -> &str {
+    let is_pictograph = |word: &str| {
+        word.chars().all(|c| matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}'))
+    };
+    line.split_once(' ').filter(|(word, _)| is_pictograph(word)).map_or(line, |(_, title)| title)
 }
 
 /// Whether a word may stand before the number of a heading: not one that starts sentences.

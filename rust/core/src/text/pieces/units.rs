@@ -1,9 +1,10 @@
 //! Units of a page, with its paragraphs, tables and boilerplate. [`crate::text::outline`] decides which units stay together.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::blocks::blocks;
-use super::records::{CueMarks, turn_label, with_records};
+use super::records::{CueMarks, turn_label, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
 use crate::error::Result;
@@ -71,8 +72,11 @@ impl Units {
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan], check: &Check) -> Result<Self> {
         let has_markup = layout.is_some();
         let layout = &match layout {
-            Some(layout) => with_titles(text, &with_records(text, layout, check)?, check)?,
-            None => blocks(text, check)?,
+            Some(layout) => {
+                let layout = with_turns(text, Cow::Borrowed(layout));
+                Cow::Owned(with_titles(text, &with_records(text, &layout, check)?, check)?)
+            }
+            None => with_turns(text, Cow::Owned(blocks(text, check)?)),
         };
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut leaves: Vec<Leaf> = Vec::new();

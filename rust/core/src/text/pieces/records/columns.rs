@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::entries::is_frame;
 use super::run::{Lines, MAX_SEPARATORS_IN_PROSE, Marks, Run};
+use super::traces::is_frame;
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::{LineShape, indent};
 use crate::text::pieces::list_marks::Mark;
@@ -20,11 +20,18 @@ const COMPARED_WORDS: usize = 6;
 /// Words of a cell that two columns may have next to a longer one: else they are two columns of prose.
 const MAX_LABEL_WORDS: usize = 4;
 
+/// Bytes at the start of lines in which a tool says the same of several things, and of the longest such line.
+const MIN_PREFIX: usize = 4;
+const LONGEST_MESSAGE: usize = 200;
+
 /// Bytes of the longest name of a column.
 const LONGEST_NAME: usize = 30;
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
-    let first = lines.get(at).and_then(|line| Shape::of_row(line, lines.marks)).ok_or(at + 1)?;
+    let line = lines.get(at).ok_or(at + 1)?;
+    let first = Shape::of_row(line, lines.marks)
+        .or_else(|| repeats_words(line, lines.get(at + 1).unwrap_or_default()).then(|| Shape::of(line)))
+        .ok_or(at + 1)?;
     let below = (at + 1..at + 2).find(|line| is_rule(lines, *line));
     let rows = below.map_or(at + 1, |rule| rule + 1);
     let header = first.is_header(lines, rows, below.is_some());
@@ -140,6 +147,7 @@ impl<'text> Shape<'text> {
                 && begins_entry(self.text)
                 && begins_entry(other.text)
             || self.has_path && other.has_path && self.indent == other.indent
+            || repeats_words(self.text, other.text)
     }
 
     /// Whether both have columns at the same places.
@@ -243,6 +251,21 @@ fn is_number(word: &str) -> bool {
 }
 
 /// Whether a line may start an entry of a list: in wrapped prose, most lines start in lower case.
+/// Whether a tool says the same of other things in the next line: `Compiling a v1.2`, `Compiling b v3.4`.
+fn repeats_words(line: &str, next: &str) -> bool {
+    let is_alike = line.as_bytes().iter().zip(next.as_bytes()).take(MIN_PREFIX).filter(|(one, other)| one == other);
+    let words = |text: &str| text.split_whitespace().count();
+    let has_digit = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    !next.is_empty()
+        && is_alike.count() == MIN_PREFIX
+        && line.len() <= LONGEST_MESSAGE
+        && has_digit(line)
+        && has_digit(next)
+        && !line.ends_with(['.', ','])
+        && words(line) == words(next)
+        && line.split_whitespace().next() == next.split_whitespace().next()
+}
+
 fn begins_entry(text: &str) -> bool {
     !text.trim_start().starts_with(char::is_lowercase)
 }

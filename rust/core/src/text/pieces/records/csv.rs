@@ -167,7 +167,8 @@ mod tests {
     /// The rows of the table at the start of a text.
     fn rows(text: &str) -> Option<Vec<&str>> {
         let found: Vec<_> = lines(text).collect();
-        let mut lines = Lines::new(text, &found);
+        let shapes: Vec<_> = found.iter().map(|line| line.shape).collect();
+        let mut lines = Lines::new(text, &found, &shapes);
         lines.reach(0);
         let run = run(&lines, 0).ok()?;
         Some(run.blocks.iter().map(|block| block.span.of(text)).collect())

@@ -4,8 +4,9 @@
 
 use super::cuts;
 use super::run::{Lines, Run};
-use super::speakers::{is_name_line, label_end, paragraphs, speaker};
+use super::speakers::{is_name, is_name_line, label_end, paragraphs, speaker};
 use super::stamps::{may_be_stamp, stamp};
+use super::traces::{is_source, is_trace};
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::indent;
 
@@ -20,6 +21,9 @@ const MAX_TURN_LINES: usize = 20;
 
 /// Turns before one in which its speaker is looked for.
 const MAX_SPEAKERS: usize = 8;
+
+/// Fields of a form, which else looks like what three people say.
+const MIN_FIELDS: usize = 3;
 
 /// Words before the level in a line with a time.
 const MAX_WORDS_BEFORE_LEVEL: usize = 4;
@@ -77,10 +81,12 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let (mut is_pending, mut has_gap, mut traces) = (false, false, 0);
     while let Some(text) = lines.get(line) {
         let (_, first) = &starts[0];
-        let next = mark(text).filter(|_| indent(text) == depth);
+        let next = mark_at(lines, line, text).filter(|_| indent(text) == depth);
         if text.is_empty() {
-            let Some(after) = lines.next_text(line).filter(|after| continues_after_blank(lines, *after, &starts))
-            else {
+            // Below the line with a name, what is said may be a paragraph.
+            let is_name = first.family == Family::NameLine && starts.last().is_some_and(|last| last.0 + 1 == line);
+            let goes_on = |after: &usize| is_name || continues_after_blank(lines, *after, &starts);
+            let Some(after) = lines.next_text(line).filter(goes_on) else {
                 break;
             };
             (has_gap, line) = (true, after);
@@ -109,6 +115,11 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     if !is_run(lines, &starts, end, has_gap, traces) {
         return Err(line);
     }
+    if let Some(ends) = forms(lines, &starts, end) {
+        let begins = [at].into_iter().chain(ends.iter().copied());
+        let blocks = begins.zip(&ends).flat_map(|(start, end)| lines.blocks(start..*end, BlockKind::Record)).collect();
+        return Ok(Run { blocks, end });
+    }
     if is_speech(lines, &starts) {
         return Ok(Run { blocks: vec![lines.block(at..end, BlockKind::Captions, false)], end });
     }
@@ -128,7 +139,7 @@ fn first_mark(lines: &Lines<'_>, at: usize, line: &str) -> Option<Mark> {
     // In a wrapped paragraph, a line may start with a time.
     let above = at.checked_sub(1).and_then(|above| lines.get(above)).unwrap_or_default();
     let is_wrapped = above.ends_with(|c: char| c.is_alphanumeric() || c == ',');
-    let found = mark(line).filter(|found| !found.is_loose || !is_wrapped);
+    let found = mark_at(lines, at, line).filter(|found| !found.is_loose || !is_wrapped);
     if found.as_ref().is_some_and(|found| found.family != Family::Speaker) {
         return found;
     }
@@ -147,10 +158,12 @@ fn is_call(lines: &Lines<'_>, line: usize, first: &Mark) -> bool {
 /// Whether an entry may start or go on below a blank line.
 fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark)]) -> bool {
     let (_, first) = &starts[0];
-    let is_next = |line: usize| lines.get(line).and_then(mark).filter(|next| next.family == first.family);
+    let mark = |line: usize| lines.get(line).and_then(|text| mark_at(lines, line, text));
+    let is_next = |line: usize| mark(line).filter(|next| next.family == first.family);
     match first.family {
         Family::Trace => lines.get(after).is_some_and(is_trace),
         _ if is_next(after).is_some() => true,
+        Family::NameLine => (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some()),
         // A further paragraph of a turn, if a known speaker follows.
         Family::Speaker if starts.len() > 1 => (after + 1..after + MAX_TURN_LINES).any(|line| {
             let next = is_next(line).map(|next| name(lines, line, &next));
@@ -183,6 +196,25 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
     }
 }
 
+/// The ends of forms: paragraphs that have the same first field, and several others, instead of speakers.
+fn forms(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize) -> Option<Vec<usize>> {
+    let (first_line, first) = &starts[0];
+    if first.family != Family::Speaker {
+        return None;
+    }
+    let is_new = |one: &(usize, Mark), next: &(usize, Mark)| (one.0..next.0).any(|line| lines.is_blank(line));
+    let forms: Vec<&[(usize, Mark)]> = starts.chunk_by(|one, next| !is_new(one, next)).collect();
+    let field = name(lines, *first_line, first);
+    let is_form = |form: &&[(usize, Mark)]| {
+        let mut names: Vec<&str> = form.iter().map(|(line, mark)| name(lines, *line, mark)).collect();
+        let begins = names[0] == field;
+        names.sort_unstable();
+        begins && names.len() >= MIN_FIELDS && names.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    let ends = forms.iter().skip(1).map(|form| form[0].0).chain([end]).collect();
+    (forms.len() > 1 && forms.iter().all(is_form)).then_some(ends)
+}
+
 /// Whether times interrupt what somebody says, as in `[00:04] old bridge was`: most entries start in lower case.
 fn is_speech(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     let is_small = |(line, mark): &&(usize, Mark)| {
@@ -202,9 +234,30 @@ fn name<'text>(lines: &Lines<'text>, line: usize, mark: &Mark) -> &'text str {
 }
 
 /// The end of the speaker and time at the start of a turn.
-pub(in crate::text::pieces) fn turn_label(turn: &str) -> Option<usize> {
+pub(crate) fn turn_label(turn: &str) -> Option<usize> {
     let line = turn.lines().next().unwrap_or_default();
+    if has_stamped_name(line) {
+        return Some(line.len());
+    }
     mark(line).map(|mark| mark.end).filter(|end| *end > 0).or_else(|| label_end(turn))
+}
+
+/// The mark of a line, which may have only the time and the speaker of the text below it.
+fn mark_at(lines: &Lines<'_>, line: usize, text: &str) -> Option<Mark> {
+    let found = mark(text)?;
+    let is_above_text = || lines.get(line + 1).is_some_and(|below| !below.is_empty() && mark(below).is_none());
+    if found.family == Family::Stamp && has_stamped_name(text) && is_above_text() {
+        return Some(Mark { family: Family::NameLine, kind: BlockKind::Turn, end: text.len(), is_loose: false });
+    }
+    Some(found)
+}
+
+/// `00:01:20 ANN LEE`
+fn has_stamped_name(line: &str) -> bool {
+    let text = line.trim_start();
+    let Some(stamp) = stamp(text).filter(|_| text.len() <= LONGEST_CLIENT && may_be_stamp(text)) else { return false };
+    let name = text[stamp.end..].trim_start_matches([' ', '\t', '-', '–', '—', '|', ',']);
+    is_name(name, false)
 }
 
 /// What a line begins with, if that starts an entry.
@@ -230,6 +283,10 @@ fn mark(line: &str) -> Option<Mark> {
                     }
                 };
             }
+        }
+        // Transcripts of models: `<|im_start|>user`.
+        b'<' if text.starts_with("<|") && text.len() <= LONGEST_CLIENT && !text.contains(' ') => {
+            return of(Family::NameLine, BlockKind::Turn, text.len());
         }
         b'$' | b'>' if ["$ ", ">>> "].iter().any(|prompt| text.starts_with(prompt)) => {
             return of(Family::Prompt, BlockKind::Code, 0);
@@ -327,50 +384,4 @@ fn begins_with_level(text: &str) -> bool {
         } else {
             matches!(after, Some(b':' | b' ' | b'\t'))
         }
-}
-
-/// Whether this is a line of a stack trace, or starts one.
-fn is_trace(line: &str) -> bool {
-    const STARTS: [&str; 12] = [
-        "Traceback (most recent call last)",
-        "File \"",
-        "Caused by: ",
-        "Suppressed: ",
-        "... ",
-        "stack backtrace:",
-        "goroutine ",
-        "Stack trace:",
-        "Exception in ",
-        "panic: ",
-        "The above exception",
-        "During handling of",
-    ];
-    let text = line.trim_start();
-    let may_start = text.starts_with(['T', 'F', 'C', 'S', '.', 's', 'g', 'E', 'p', 'D']);
-    if may_start && STARTS.iter().any(|start| text.starts_with(start)) {
-        return true;
-    }
-    // `at a.b.C.d(C.java:1)`, `#0 main () at a.c:1`
-    if is_frame(text) {
-        return true;
-    }
-    // `a.b.SomeException: It failed.`
-    let name = text.split([':', ' ']).next().unwrap_or_default();
-    let ends = ["Error", "Exception", "Warning", "Throwable", "Interrupt"];
-    ends.iter().any(|end| name.len() > end.len() && name.ends_with(end))
-}
-
-/// Whether this is the place of a call or error: `/srv/main.go:12 +0x1d`, `0: std::panicking::begin_panic`, `9 | let x`.
-fn is_source(text: &str) -> bool {
-    let text = text.trim_start();
-    let number = text.bytes().take_while(u8::is_ascii_digit).count();
-    (number > 0 && (text[number..].starts_with(": ") || text[number..].trim_start().starts_with("| ")))
-        || text.split(' ').next().is_some_and(|place| place.contains('/') && place.contains(':'))
-}
-
-/// Whether this is one call of a stack trace: `at a.b.C.d(C.java:1)`, `#0 0x12 in main ()`.
-pub(super) fn is_frame(text: &str) -> bool {
-    let is_call = text.strip_prefix("at ").is_some_and(|call| call.ends_with(')') || call.contains(':'));
-    let number = text.strip_prefix('#').unwrap_or_default();
-    is_call || number.starts_with(|c: char| c.is_ascii_digit()) && number.contains([':', '('])
 }

@@ -27,22 +27,19 @@ pub(in crate::text::pieces) fn with_records(text: &str, blocks: &[Block], check:
             of_blocks.push(first..first);
             continue;
         }
-        if lines.last().is_some_and(|last| !last.hard && has_blank_line(&text[last.end..start])) {
-            lines.push(Line { start, end: start, hard: false, shape: LineShape::Blank, depth: 0 });
+        if lines.last().is_some_and(|last| !last.hard && has_blank_line(&text[last.end()..start])) {
+            lines.push(Line::new(ByteSpan { start, end: start }, LineShape::Blank));
         }
         let first = lines.len();
-        lines.extend(text_lines(block.span.of(text)).map(|line| Line {
-            start: start + line.start,
-            end: start + line.end,
-            ..line
-        }));
+        lines.extend(text_lines(block.span.of(text)).map(|line| line.moved(start)));
         of_blocks.push(first..lines.len());
     }
     let mut found: Vec<(usize, Run)> = Vec::new();
-    let mut runs = Runs::in_markup(text, &lines);
+    let shapes: Vec<LineShape> = lines.iter().map(|line| line.shape).collect();
+    let mut runs = Runs::in_markup(text, &lines, &shapes);
     let mut number = 0;
     while let Some(line) = lines.get(number) {
-        checkpoints.reach(line.start)?;
+        checkpoints.reach(line.start())?;
         let run = runs.at(number);
         let next = run.as_ref().map_or(number + 1, |run| run.end);
         found.extend(run.map(|run| (number, run)));
@@ -75,7 +72,7 @@ pub(in crate::text::pieces) fn with_records(text: &str, blocks: &[Block], check:
 
 /// The lines of a paragraph that are no records.
 fn prose(text: &str, lines: &[Line]) -> Option<Block> {
-    let (start, end) = (lines.first()?.start, lines.last()?.end);
+    let (start, end) = (lines.first()?.start(), lines.last()?.end());
     let span = ByteSpan { start, end }.trimmed(text);
     (!span.is_empty()).then_some(Block { span, kind: BlockKind::Prose, continues: false, level: 0 })
 }

@@ -19,7 +19,10 @@ pub(in crate::text::pieces) struct Run {
 pub(super) struct Lines<'text> {
     text: &'text str,
     all: &'text [Line],
+    shapes: &'text [LineShape],
     end: usize,
+    /// Whether `== Title` says that this is `AsciiDoc`, in which rules are marks of blocks.
+    pub(super) is_asciidoc: bool,
     /// Of the line with which a run may begin.
     pub(super) marks: Marks,
 }
@@ -109,12 +112,15 @@ impl Marks {
 }
 
 impl<'text> Lines<'text> {
-    pub(super) const fn new(text: &'text str, lines: &'text [Line]) -> Self {
-        Self { text, all: lines, end: 0, marks: Marks { all: 0, pairs: 0, has_tight: false } }
+    pub(super) fn new(text: &'text str, lines: &'text [Line], shapes: &'text [LineShape]) -> Self {
+        let is_title =
+            |(line, shape): (&Line, &LineShape)| *shape == LineShape::Heading && is_section_title(line.span().of(text));
+        let is_asciidoc = lines.iter().zip(shapes).any(is_title);
+        Self { text, all: lines, shapes, is_asciidoc, end: 0, marks: Marks { all: 0, pairs: 0, has_tight: false } }
     }
 
     pub(super) fn shape(&self, line: usize) -> LineShape {
-        self.all[line].shape
+        self.shapes[line]
     }
 
     /// Moves to a line: finds its marks, and the end of the part of the page that it is in.
@@ -132,22 +138,27 @@ impl<'text> Lines<'text> {
     }
 
     pub(super) fn start(&self, line: usize) -> usize {
-        self.all[line].start
+        self.all[line].start()
     }
 
     /// At most `max` bytes from the start of a line.
     pub(super) fn bytes(&self, line: usize, max: usize) -> &'text [u8] {
-        let end = self.all[self.end - 1].end;
+        let end = self.all[self.end - 1].end();
         &self.text.as_bytes()[self.start(line)..end.min(self.start(line).saturating_add(max))]
     }
 
     /// The first line, from this one, that starts at or after a byte.
     pub(super) fn line_from(&self, line: usize, byte: usize) -> usize {
-        line + self.all[line..self.end].iter().take_while(|line| line.start < byte).count()
+        line + self.all[line..self.end].iter().take_while(|line| line.start() < byte).count()
     }
 
     pub(super) fn is_blank(&self, line: usize) -> bool {
         self.get(line).is_none_or(str::is_empty)
+    }
+
+    /// The first line from here that has only this.
+    pub(super) fn find(&self, line: usize, text: &str) -> Option<usize> {
+        (line..self.end).find(|line| self.get(*line) == Some(text))
     }
 
     /// The first line from here that is not blank.
@@ -157,7 +168,7 @@ impl<'text> Lines<'text> {
 
     /// From the start of the first line to the end of the last one.
     pub(super) fn span(&self, lines: Range<usize>) -> ByteSpan {
-        ByteSpan { start: self.all[lines.start].start, end: self.all[lines.end - 1].end }
+        ByteSpan { start: self.all[lines.start].start(), end: self.all[lines.end - 1].end() }
     }
 
     pub(super) fn block(&self, lines: Range<usize>, kind: BlockKind, continues: bool) -> Block {
@@ -170,4 +181,9 @@ impl<'text> Lines<'text> {
         let texts = lines.filter(|line| !self.is_blank(*line));
         texts.map(move |line| self.block(line..line + 1, kind, line > first))
     }
+}
+
+/// Whether a line is a title of `AsciiDoc`: `== Install`.
+fn is_section_title(line: &str) -> bool {
+    line.trim_start_matches('=').starts_with(' ') && line.starts_with("==") && !line.ends_with('=')
 }

@@ -22,6 +22,18 @@ const MAX_TURN_LINES: usize = 40;
 /// Turns of a conversation without times.
 const MIN_TURNS: usize = 3;
 
+/// Bytes of a line that says who wrote the text below it, and when.
+const LONGEST_ATTRIBUTION: usize = 120;
+
+/// What somebody did who is named in such a line.
+const VERBS: [&str; 14] = [
+    " wrote", " commented", " replied", " posted", " said", " asked", " answered", " schrieb", " a écrit", " escribió",
+    " ha scritto", " escreveu", " schreef", " написал",
+];
+
+/// What stands before the name of the author of a post.
+const POSTERS: [&str; 5] = ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by "];
+
 /// Bytes of the longest line of reactions or of a notice.
 const LONGEST_NOTICE: usize = 40;
 
@@ -77,26 +89,20 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
     };
     let read = end.max(at + 1);
-    let mut names: Vec<&str> = turns.iter().map(|turn| turn.name).collect();
-    names.sort_unstable();
-    let repeats =
-        |name: &str| names.partition_point(|other| *other <= name) - names.partition_point(|other| *other < name);
+    let names: Vec<&str> = turns.iter().map(|turn| turn.name).collect();
+    let counts = Counts::new(&names);
     let is_timed = turns.iter().all(|turn| turn.has_time);
     if !is_timed {
         // A title above the conversation.
-        match turns.iter().position(|turn| repeats(turn.name) > 1) {
+        match names.iter().position(|name| counts.of(name) > 1) {
             Some(0) => {}
             Some(place) => return Err(turns[place].line),
             None => return Err(read),
         }
     }
-    let singles = turns.iter().filter(|turn| repeats(turn.name) == 1).count();
-    let alternate = turns.windows(2).all(|pair| pair[0].name != pair[1].name);
     let is_bold = turns.iter().any(|turn| turn.is_bold);
     let is_conversation = is_timed && turns.len() > 1
-        || turns.len() >= MIN_TURNS
-            && alternate
-            && singles * 4 <= turns.len() + 1
+        || counts.are_speakers()
             && sentences * 2 > turns.len()
             // Bold titles come again in the parts of a manual.
             && (!is_bold || questions > 0);
@@ -108,9 +114,35 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     Ok(Run { blocks, end })
 }
 
-/// A name that is all of a line, and whether it is bold.
-fn lone_name(line: &str) -> Option<(&str, bool)> {
-    let text = line.trim();
+/// Names in the order of a page, and how often each of them comes.
+pub(super) struct Counts<'text> {
+    names: &'text [&'text str],
+    sorted: Vec<&'text str>,
+}
+
+impl<'text> Counts<'text> {
+    pub(super) fn new(names: &'text [&'text str]) -> Self {
+        let mut sorted = names.to_vec();
+        sorted.sort_unstable();
+        Self { names, sorted }
+    }
+
+    fn of(&self, name: &str) -> usize {
+        self.sorted.partition_point(|other| *other <= name) - self.sorted.partition_point(|other| *other < name)
+    }
+
+    /// Whether these may be speakers: they alternate, and most come again.
+    pub(super) fn are_speakers(&self) -> bool {
+        let singles = self.names.iter().filter(|name| self.of(name) == 1).count();
+        self.names.len() >= MIN_TURNS
+            && self.names.windows(2).all(|pair| pair[0] != pair[1])
+            && singles * 4 <= self.names.len() + 1
+    }
+}
+
+/// A name that is all of a line or heading, and whether it is bold.
+pub(super) fn lone_name(line: &str) -> Option<(&str, bool)> {
+    let text = line.trim().trim_start_matches('#').trim_start();
     let is_bold = text.starts_with("**") && text.ends_with("**");
     let name = text.trim_matches('*').trim_end_matches(':');
     (text.len() <= LONGEST_NAME + 8 && is_name(name, false)).then_some((name, is_bold))
@@ -177,7 +209,7 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
     let bytes = &text.as_bytes()[..text.len().min(LONGEST_NAME + 16)];
     let is_end =
         |at: &usize| bytes[*at] == b':' && bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t' | b'*'));
-    let colon = (0..bytes.len()).filter(is_end).find(|at| bytes[*at] == b':')?;
+    let Some(colon) = (0..bytes.len()).filter(is_end).find(|at| bytes[*at] == b':') else { return role(text) };
     let name = text[..colon].trim_start_matches('*').trim_end_matches('*');
     let name = match name.rfind(['(', '[']) {
         Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
@@ -187,8 +219,18 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
     is_name(name, any_case).then_some(end)
 }
 
+/// The end of a role in a play: `HAMLET. Whither wilt thou lead me?`
+fn role(text: &str) -> Option<usize> {
+    let end = text.bytes().take(LONGEST_NAME).position(|byte| byte == b'.')?;
+    let (name, said) = (&text[..end], text[end + 1..].strip_prefix(' ')?);
+    let is_capital = |c: char| c.is_uppercase() || c == ' ';
+    let is_role = name.chars().all(is_capital) && name.chars().nth(1).is_some_and(char::is_uppercase);
+    let is_numeral = name.bytes().all(|byte| b"IVXLCDM".contains(&byte));
+    (is_role && !is_numeral && is_name(name, false) && said.starts_with(char::is_uppercase)).then_some(end + 1)
+}
+
 /// Whether this may name a person: up to four words with capitals.
-fn is_name(name: &str, any_case: bool) -> bool {
+pub(super) fn is_name(name: &str, any_case: bool) -> bool {
     let mut words = name.split(' ');
     let is_word = |(place, word): (usize, &str)| {
         let is_small = matches!(
@@ -207,8 +249,40 @@ fn is_name(name: &str, any_case: bool) -> bool {
         && words.by_ref().map(|word| word.trim_start_matches('@')).enumerate().all(is_word)
 }
 
+/// What stands between a speaker and the time.
+const JOINTS: [char; 9] = [' ', '\t', '-', '–', '—', '|', ',', '•', '»'];
+
+/// Whether a line says who wrote the text below it, and when: `Ann wrote on 3 May 2024:`, `On 3 May 2024, Ann wrote:`,
+/// `ann • 3 hours ago`.
+fn is_attribution(text: &str) -> bool {
+    let is_past = text.ends_with(" ago");
+    if text.len() > LONGEST_ATTRIBUTION
+        || !is_past && !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | 'M' | 'm' | ')'))
+        || !text.bytes().any(|byte| byte.is_ascii_digit())
+    {
+        return false;
+    }
+    let is_verb = |verb: &&str| {
+        let after = text.find(*verb).map(|at| &text[at + verb.len()..]);
+        after.is_some_and(|after| after.starts_with([' ', ':', ',']))
+    };
+    if POSTERS.iter().any(|poster| text.starts_with(poster)) && !text.contains(". ") {
+        return true;
+    }
+    // Sentences have them, too, but no date and no colon at their end.
+    let is_cut = || text.ends_with(':') || text.contains(" on ") || is_past;
+    if VERBS.iter().any(is_verb) {
+        return is_cut();
+    }
+    let joint = text.rfind(['•', '·', '»', '|']).filter(|_| is_past);
+    joint.is_some_and(|joint| is_name(text[..joint].trim_end_matches(JOINTS), true))
+}
+
 /// Whether this is only a speaker and a time: `Ann Lee  10:07 AM`, `Ann — Today at 10:07`.
 pub(super) fn is_name_line(text: &str) -> bool {
+    if is_attribution(text) {
+        return true;
+    }
     if text.len() > LONGEST_NAME_LINE
         || !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, 'M' | 'm' | ')' | ']'))
     {
@@ -223,7 +297,7 @@ pub(super) fn is_name_line(text: &str) -> bool {
     let Some(time) = time else { return false };
     let before = text[..time].trim_end();
     let name = before.trim_end_matches("Today at").trim_end_matches("Yesterday at").trim_end();
-    let name = name.trim_end_matches([' ', '\t', '-', '–', '—', '|', ',']);
+    let name = name.trim_end_matches(JOINTS).trim_start_matches("by ");
     // A nick has no capitals: `ann — Today at 10:07`, `ann [10:07 AM]`.
     let is_nick = !name.contains(' ') && (name.len() < before.len() || text[time..].starts_with(['(', '[']));
     is_name(name.trim_matches('*'), is_nick)

@@ -1,0 +1,107 @@
+//! What the words of one unit show: that it asks, introduces what follows, or names a source.
+
+use crate::text::pieces::marks::{is_closing, is_emphasis, is_terminal};
+
+/// Bytes of the line that names the source of a quotation.
+const LONGEST_SOURCE: usize = 100;
+
+/// Bytes of a short paragraph with a number.
+const LONGEST_TITLE: usize = 200;
+
+/// Words before a question and before its answer.
+const QUESTION_LABELS: [(&str, &str); 13] = [
+    ("Q", "A"),
+    ("Question", "Answer"),
+    ("QUESTION", "ANSWER"),
+    ("F", "A"),
+    ("Frage", "Antwort"),
+    ("Q", "R"),
+    ("Question", "Réponse"),
+    ("P", "R"),
+    ("Pregunta", "Respuesta"),
+    ("D", "R"),
+    ("Domanda", "Risposta"),
+    ("В", "О"),
+    ("问", "答"),
+];
+
+/// Whether the labels of two units are those of a question and its answer.
+pub(super) fn answers(question: &str, answer: &str) -> bool {
+    label(answer).zip(label(question)).is_some_and(|(answer, question)| QUESTION_LABELS.contains(&(question, answer)))
+}
+
+/// Whether a unit means little without what follows: it ends with a colon, or it is bold as a title is.
+pub(super) fn introduces(unit: &str) -> bool {
+    let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
+    let is_title = bold.is_some_and(|title| !title.contains("**"));
+    without_closing(unit).ends_with([':', '：']) || is_title
+}
+
+/// Whether this ends with a closing quotation mark.
+pub(super) fn is_quotation(unit: &str) -> bool {
+    unit.ends_with(['"', '”', '“', '»', '’', '」', '›'])
+}
+
+/// Whether a line names the source of the quotation above it: `— Ann Lee`. Other dashes do that only after what is known
+/// to be a quotation.
+pub(super) fn is_source(line: &str, is_quotation: bool) -> bool {
+    let line = line.trim_start_matches(['>', ' ']);
+    let name = line.strip_prefix(['—', '―']).or_else(|| {
+        let rest = line.trim_start_matches(['-', '–', '~']);
+        (is_quotation && rest.len() < line.len()).then_some(rest)
+    });
+    let begins = |name: &str| name.trim_start().trim_start_matches(is_emphasis).starts_with(char::is_uppercase);
+    line.len() <= LONGEST_SOURCE && name.is_some_and(begins)
+}
+
+/// Whether a line without a dash may name the source of a quotation: `Ann Lee, director`.
+pub(super) fn is_attribution(line: &str) -> bool {
+    line.len() <= LONGEST_SOURCE
+        && line.starts_with(char::is_uppercase)
+        && is_open(line)
+        && !line.ends_with([':', ';', ','])
+}
+
+/// The word or letter before a colon, full stop or number at the start of a question or an answer, without emphasis.
+fn label(unit: &str) -> Option<&str> {
+    let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' ' | '-' | '•'));
+    let end = text.find(|c: char| !c.is_alphabetic())?;
+    let rest = text[end..].trim_start_matches(|c: char| c.is_ascii_digit() || is_emphasis(c) || c == ' ');
+    (end > 0 && rest.starts_with(['.', ':', ')', '：'])).then_some(&text[..end])
+}
+
+/// Whether no mark ends a sentence here.
+pub(super) fn is_open(unit: &str) -> bool {
+    !without_closing(unit).ends_with(is_terminal)
+}
+
+pub(super) fn is_question(text: &str) -> bool {
+    without_closing(text).ends_with(['?', '？', '؟'])
+}
+
+/// Without closing quotes, brackets, emphasis, and the end tags that Markdown may have.
+fn without_closing(text: &str) -> &str {
+    let mut text = text;
+    loop {
+        text = text.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
+        text = text.strip_suffix("<|im_end|>").unwrap_or(text);
+        let Some((before, name)) = text.strip_suffix('>').and_then(|tag| tag.rsplit_once("</")) else { return text };
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return text;
+        }
+        text = before.trim_end();
+    }
+}
+
+/// What follows the number at the start of a paragraph: `12. `, `(12) `.
+pub(super) fn numbered(text: &str) -> Option<&str> {
+    let number = text.strip_prefix('(').unwrap_or(text);
+    let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = rest.strip_prefix(['.', ')']).filter(|_| rest.len() < number.len())?;
+    rest.starts_with(' ').then(|| rest.trim_start())
+}
+
+/// Whether this is a short paragraph with a number, as questions of a list of questions have.
+pub(super) fn is_numbered_title(paragraph: &str) -> bool {
+    paragraph.len() <= LONGEST_TITLE && numbered(paragraph).is_some_and(|title| !title.is_empty())
+}
