@@ -212,6 +212,7 @@ class CpuEncoder:
         truncate_dim: int | None = None,
         normalizes: bool = True,
         reranker: str | None = None,
+        pruner: str | None = None,
     ) -> CpuEncoder: ...
 
 @final
@@ -295,6 +296,10 @@ class EngineHandle:
     @property
     def model_id(self) -> str | None: ...
     @property
+    def pruner(self) -> tuple[str, float, str | None] | None: ...
+    @property
+    def pruner_id(self) -> str | None: ...
+    @property
     def max_tokens(self) -> int: ...
     @property
     def dtype(self) -> str: ...
@@ -357,6 +362,9 @@ class Highlighter(EngineHandle):
     def score_passages(
         self, query: str, texts: list[str], timeout: float | None, priority: int
     ) -> NDArray[np.float32]: ...
+    def prune(
+        self, texts: list[tuple[str, list[str]]], threshold: float | None, timeout: float | None, priority: int
+    ) -> list[tuple[NDArray[np.float32], float | None, float]]: ...
     def parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
     ) -> NDArray[np.int64]: ...
@@ -366,6 +374,14 @@ class Highlighter(EngineHandle):
     ) -> PendingCall: ...
     def start_score_passages(
         self, query: str, texts: list[str], timeout: float | None, priority: int, reply_to: _ReplyTo
+    ) -> PendingCall: ...
+    def start_prune(
+        self,
+        texts: list[tuple[str, list[str]]],
+        threshold: float | None,
+        timeout: float | None,
+        priority: int,
+        reply_to: _ReplyTo,
     ) -> PendingCall: ...
     def start_parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool, reply_to: _ReplyTo

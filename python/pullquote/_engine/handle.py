@@ -19,7 +19,7 @@ from pullquote._native import EngineHandle as NativeHandle
 from pullquote._request.signatures import configured_by
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["EngineHandle", "EngineStatus", "NotCopied", "Prompts"]
+__all__ = ["EngineHandle", "EngineStatus", "NotCopied", "Prompts", "Pruner"]
 
 # Seconds that the interpreter waits at its end for running functions of encoders.
 EXIT_TIMEOUT = 1.5
@@ -31,6 +31,15 @@ class Prompts(NamedTuple):
     query: str
     passage: str
     source: str
+
+
+class Pruner(NamedTuple):
+    """A pruner's name, its hash of weights, tokenizer and configuration, its threshold, and the licence that its card names."""
+
+    name: str
+    id: str
+    threshold: float
+    licence: str | None
 
 
 class NotCopied:
@@ -62,6 +71,15 @@ class EngineStatus(NotCopied):
         access may read all weights.
         """
         return self._native.model_id
+
+    @property
+    def pruner(self) -> Pruner | None:
+        """The pruner; `None` without one."""
+        found = self._native.pruner
+        if found is None:
+            return None
+        name, threshold, licence = found
+        return Pruner(name, self._native.pruner_id or "", threshold, licence)
 
     @property
     def max_tokens(self) -> int:
@@ -162,8 +180,12 @@ class EngineHandle(EngineStatus, ABC):
         place = f"{', '.join(self.devices)} ({self.backend}) in {self.dtype}"
         query, passage, source = self.prompts
         prompts = f", prompts {query!r} and {passage!r} from {source}" if query or passage else ""
+        pruner = ""
+        if (found := self._native.pruner) is not None:
+            name, threshold, licence = found
+            pruner = f", pruner {name!r} above {threshold:.2g}, licence {licence or 'unknown'}"
         closed = ", closed" if self._is_closed else ""
-        return f"<{type(self).__name__} {self.model_name!r} on {place}{prompts}{closed}>"
+        return f"<{type(self).__name__} {self.model_name!r} on {place}{prompts}{pruner}{closed}>"
 
 
 @atexit.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -33,9 +34,11 @@ from pullquote._request.options import (
     check_texts,
     warn_of_truncation,
 )
+from pullquote._request.pruning import Context, SentenceSplitter, check_process
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
+from pullquote._results.pruned import process_result
 from pullquote._results.ranked import RerankResult, rank
 from pullquote.arrow import ArrowTable, HighlightTable, column_names, table_options
 
@@ -100,6 +103,9 @@ class Highlighter(EngineHandle):
     - `reranker`: name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2: it scores the best passages
       again. It reads query and passage together, on the CPU and in the threads and the `dtype` of the model; `rerank_top` says
       how many. The order of passages and their scores are its own then.
+    - `pruner`: name or directory of a pruner, such as hotchpotch/open-provence-reranker-v1: passages are the sentences that it
+      keeps. It reads the query with the best passages and the sentences around them, as a `reranker` does and instead of one.
+      Passages are then runs of sentences above its threshold, or above `min_score`, and scores its probabilities.
     - `revision`: branch, tag or commit of a named model. A branch stays at the commit that the cache has: `pullquote models get
       NAME` fetches the newest. `None` is main.
     - `truncate_dim`: values of a vector to keep; vectors are cut, and scaled to unit length. `None` is all.
@@ -233,9 +239,9 @@ class Highlighter(EngineHandle):
           all windows of a page of up to 1,024 that words do not tell apart, for example because it is in another language.
           ``"instant"`` is for text that comes faster than it can be encoded. The first such call makes the vectors of tokens,
           and keeps them in the model's folder. Its scores are estimates.
-        - `rerank_top`: maximum number of passages that the reranker reads for a query, the best of all its pages; 0 for none.
-          It is without effect where there is no `reranker`. Of each passage it reads 512 tokens, the query's included. Passages
-          beyond these follow after them.
+        - `rerank_top`: maximum number of passages that the reranker or the pruner reads for a query, the best of all its pages;
+          0 for none. It is without effect where there is neither. Of each passage a `reranker` reads 512 tokens, the query's
+          included; passages beyond these follow after them. What a `pruner` has not read is no passage.
         - `timeout`: seconds after which the call fails; no limit by default. Its work stops, and the call raises
           `DeadlineExceededError`. Over HTTP it is the header `Request-Timeout-Ms`.
         - `priority`: urgency of the call's work on the devices; lower goes first. As in vLLM. One batch in eight goes to the
@@ -397,6 +403,55 @@ class Highlighter(EngineHandle):
         texts = check_rerank(texts, top_n)
         logits = self._native.score_passages(query, texts, timeout, priority)
         return rank(logits, texts, top_n, raw_scores=raw_scores)
+
+    @checked
+    def process(
+        self,
+        question: str | Sequence[str],
+        context: Context | Sequence[Any],
+        *,
+        threshold: float | None = None,
+        always_select_title: bool = False,
+        reorder: bool = False,
+        top_k: int | None = None,
+        sentence_splitter: SentenceSplitter | None = None,
+        return_sentence_metrics: bool = False,
+        return_sentence_texts: bool = False,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> dict[str, Any]:
+        """Remove the sentences that do not answer, with the `pruner`: as `process` of OpenProvence, and with offsets.
+
+        - `question`, `context`: a question with a text or with a list of texts, or questions with a list of texts for each. A
+          list in place of a text has its sentences.
+        - `threshold`: the probability from which sentences are kept. `None` is the pruner's.
+        - `always_select_title`: keep the first sentence of a text if any other is kept.
+        - `reorder`, `top_k`: sort the texts of a question by their scores, and keep the best.
+        - `sentence_splitter`: cuts a text into sentences that together are the text, in place of ours.
+        - `return_sentence_metrics`, `return_sentence_texts`: add `sentence_probabilities`, and `kept_sentences` with
+          `removed_sentences`.
+
+        Contexts are read whole. `timeout`, `priority` and errors are as in `highlights`; without a `pruner` it raises
+        `InvalidArgumentError`.
+
+        Returns for one text, or in lists for several: `pruned_context`, `reranking_score` (`None` if the pruner ranks no texts, 0
+        if nothing is kept), `compression_rate` in percent of characters, `title` (`None`), `kept_spans` (start and end of each run
+        of kept sentences), and `timing`.
+        """
+        call = check_process(
+            question,
+            context,
+            sentence_splitter,
+            threshold=threshold,
+            always_select_title=always_select_title,
+            reorder=reorder,
+            top_k=top_k,
+            return_sentence_metrics=return_sentence_metrics,
+            return_sentence_texts=return_sentence_texts,
+        )
+        began = time.perf_counter()
+        pruned = self._native.prune(call.pairs(), threshold, timeout, priority)
+        return process_result(call, pruned, time.perf_counter() - began)
 
     @checked
     def parse_pieces(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, Unpack
 
@@ -93,7 +93,7 @@ class Hosted(EngineHandle):
         config = EngineConfig(
             threads=threads, cache_bytes=cache_bytes, max_batch_size=max_batch_size, reranker=reranker
         )
-        settings = replace(config, reranker=config.find_reranker()).settings()
+        settings = config.with_pair_models().settings()
         directory, model_name = find_model(model, HubOptions(revision), weights=False)
         self._open(LoadedModel(settings, directory, _Host(name, dimension, max_tokens), model_name))
 

@@ -153,14 +153,15 @@ def load_encoder(
     truncate_dim: int | None = None,
     normalizes: bool = True,
     reranker: Path | None = None,
+    pruner: Path | None = None,
     cuda_graphs: bool = False,
     profile: bool = False,
 ) -> object:
     """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
     ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Without `normalizes`, the
-    vectors are those before the normalization at the model's end. The CPU encoder computes a `reranker` too. `cuda_graphs` and
-    `profile` are for CUDA devices.
+    vectors are those before the normalization at the model's end. The CPU encoder computes a `reranker` or a `pruner` too.
+    `cuda_graphs` and `profile` are for CUDA devices.
 
     Returns an encoder for `_native`.
 
@@ -180,9 +181,8 @@ def load_encoder(
             cuda_graphs=cuda_graphs,
             synchronizes=profile,
         )
-    return _native.CpuEncoder(
-        str(directory), devices, dtype, threads, truncate_dim, normalizes, None if reranker is None else str(reranker)
-    )
+    pairs = [None if path is None else str(path) for path in (reranker, pruner)]
+    return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes, *pairs)
 
 
 def find_torch_encoder() -> ModuleType:

@@ -24,6 +24,7 @@ class EngineArguments:
     encoder: CustomEncoder | Literal["torch"] | None = None
     cuda_graphs: Literal["auto", False] = False
     reranker: str | Path | None = None
+    pruner: str | Path | None = None
     revision: str | None = None
     truncate_dim: int | None = None
     prompt_name: str | None = None

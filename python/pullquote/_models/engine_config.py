@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from pullquote.errors import InvalidArgumentError, InvalidModelError, InvalidTyp
 
 __all__ = ["EngineConfig", "LoadedModel"]
 
+# Arguments that name models of pairs of texts, with an example of each.
+PAIR_MODELS = {
+    "reranker": "cross-encoder/ms-marco-MiniLM-L6-v2",
+    "pruner": "hotchpotch/open-provence-reranker-v1",
+}
 # Default texts of a batch for a custom encoder.
 CUSTOM_BATCH_SIZE = 64
 
@@ -52,7 +57,7 @@ class EngineConfig(EngineArguments):
         config = replace(self, devices=_device_names(self.devices), dtype=_dtype_name(self.dtype), cores=cores)
         if self.encoder is None or isinstance(self.encoder, str):
             return config._load_model(normalizes=normalizes)
-        return replace(config, reranker=config.find_reranker())._use_custom_encoder(self.encoder)
+        return config.with_pair_models()._use_custom_encoder(self.encoder)
 
     def settings(self) -> EngineSettings:
         """The arguments, checked by `_native`. An encoder that is an object goes to it with the model."""
@@ -62,8 +67,9 @@ class EngineConfig(EngineArguments):
         if not isinstance(self.encoder, str):
             del arguments["encoder"]
         arguments["devices"] = self._device_list()
-        if self.reranker is not None:
-            arguments["reranker"] = str(self.reranker)
+        for name in PAIR_MODELS:
+            if arguments[name] is not None:
+                arguments[name] = str(arguments[name])
         # `find_model` checks it, with better advice.
         del arguments["model"]
         return EngineSettings(arguments)
@@ -74,8 +80,8 @@ class EngineConfig(EngineArguments):
     def _load_model(self, *, normalizes: bool) -> LoadedModel:
         from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - it imports json, zipfile and hashes: 5 ms
 
-        reranker = self.find_reranker()
-        settings = replace(self, reranker=reranker).settings()
+        config = self.with_pair_models()
+        settings = config.settings()
         found, name = self._find_model()
         directory = with_safetensors(found)
         with _pinned_to(cast("list[int] | None", self.cores)):
@@ -89,7 +95,7 @@ class EngineConfig(EngineArguments):
                     torch=is_torch,
                     truncate_dim=self.truncate_dim,
                     normalizes=normalizes,
-                    reranker=reranker,
+                    **{name: getattr(config, name) for name in PAIR_MODELS},
                     cuda_graphs=self.cuda_graphs == "auto",
                     profile=self.profile,
                 )
@@ -104,21 +110,27 @@ class EngineConfig(EngineArguments):
         hub = HubOptions(self.revision, self.token, self.cache_dir, self.local_files_only)
         return find_model(self.model, hub, weights=weights)
 
-    def find_reranker(self) -> Path | None:
-        """The directory of the reranker, downloaded if the hub's cache lacks it."""
-        if self.reranker is None:
+    def with_pair_models(self) -> Self:
+        """Name the reranker or the pruner by its directory, downloaded if the hub's cache lacks it."""
+        if self.reranker is not None and self.pruner is not None:
+            message = f"pass either reranker ({self.reranker!s}) or pruner ({self.pruner!s}): each reads the best passages again"
+            raise InvalidArgumentError(message)
+        return replace(self, **{name: self._find_pair_model(name) for name in PAIR_MODELS})
+
+    def _find_pair_model(self, argument: str) -> Path | None:
+        model = getattr(self, argument)
+        if model is None:
             return None
-        if not isinstance(self.reranker, (str, Path)) or self.reranker == "":
+        if not isinstance(model, (str, Path)) or model == "":
             message = (
-                "reranker must be the path of a directory or a name such as cross-encoder/ms-marco-MiniLM-L6-v2, "
-                f"not {self.reranker!r}"
+                f"{argument} must be the path of a directory or a name such as {PAIR_MODELS[argument]}, not {model!r}"
             )
             raise InvalidTypeError(message)
         from pullquote._models.convert import with_safetensors  # noqa: PLC0415 - as above
 
         # The revision is the model's.
         hub = HubOptions(None, self.token, self.cache_dir, self.local_files_only)
-        return with_safetensors(find_model(self.reranker, hub)[0])
+        return with_safetensors(find_model(model, hub)[0])
 
     def _use_custom_encoder(self, encoder: CustomEncoder) -> LoadedModel:
         capsule = getattr(encoder, "__pullquote_encoder__", None)

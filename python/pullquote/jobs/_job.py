@@ -54,6 +54,7 @@ class Job:
             "version": _native.__version__,
             "model": function or highlighter.model_name,
             "model_id": highlighter.model_id,
+            "pruner_id": None if highlighter.pruner is None else highlighter.pruner.id,
             "encoder": self.encoder,
             "dtype": highlighter.dtype,
             "questions": list(self.questions),

@@ -52,20 +52,23 @@ pub struct Capabilities {
     pub cosines: bool,
     /// Values in the vector of a token, if devices compute [`Output::TokenVectors`].
     pub token_width: Option<usize>,
-    /// What pairs of texts may be, if devices compute [`Output::Scores`].
+    /// What pairs of texts may be, if devices compute [`Output::Scores`] or [`Output::Labels`].
     pub pairs: Option<PairSpec>,
     /// Whether [`Encoder::collect`] gives its memory away. The rows of a batch then keep their jobs' order, and
     /// are not sorted by length. So the memory can become a job's without a copy.
     pub owned_rows: bool,
 }
 
-/// The limits of a reranker's rows: it is another model than that of vectors.
+/// The rows of a reranker or a pruner: it is another model than that of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairSpec {
     /// The longest row in token ids, special tokens included.
     pub max_tokens: usize,
     /// Rows of the embedding table; every id is below it.
     pub vocabulary: usize,
+    /// Whether the model is a pruner, which computes [`Output::Labels`]; a reranker computes [`Output::Scores`].
+    #[serde(default)]
+    pub is_pruner: bool,
 }
 
 impl EncoderSpec {
@@ -95,6 +98,7 @@ impl EncoderSpec {
             Output::Cosines => queries,
             Output::TokenVectors => tokens * self.capabilities.token_width.unwrap_or(0),
             Output::Scores => 1,
+            Output::Labels => tokens,
         }
     }
 
@@ -109,17 +113,18 @@ impl EncoderSpec {
             Output::Vectors => true,
             Output::Cosines => self.capabilities.cosines,
             Output::TokenVectors => self.capabilities.token_width.is_some(),
-            Output::Scores => self.capabilities.pairs.is_some(),
+            Output::Scores => self.capabilities.pairs.is_some_and(|pairs| !pairs.is_pruner),
+            Output::Labels => self.capabilities.pairs.is_some_and(|pairs| pairs.is_pruner),
         };
         if !is_capable || batch.queries.is_empty() == (batch.output == Output::Cosines) {
             let (output, queries) = (batch.output, batch.queries.len());
             let message = format!("this encoder computes no {output:?} with {queries} values of queries");
             return Err(Error::new(ErrorKind::Internal, message));
         }
-        let own = PairSpec { max_tokens: self.max_tokens, vocabulary: self.vocabulary };
-        let is_of_pairs = batch.output == Output::Scores;
-        let PairSpec { max_tokens: longest, vocabulary } =
-            self.capabilities.pairs.filter(|_| is_of_pairs).unwrap_or(own);
+        let is_of_pairs = matches!(batch.output, Output::Scores | Output::Labels);
+        let pairs = self.capabilities.pairs.filter(|_| is_of_pairs);
+        let (longest, vocabulary) =
+            pairs.map_or((self.max_tokens, self.vocabulary), |pairs| (pairs.max_tokens, pairs.vocabulary));
         if batch.lengths.is_empty() {
             return failed("the batch has no rows".to_owned());
         }
@@ -249,12 +254,15 @@ pub enum Output {
     TokenVectors,
     /// For rows that are pairs of texts, the logit that a reranker gives each: `[rows]`.
     Scores,
+    /// For rows that are pairs of texts, the logit that a pruner gives each token for keeping it: `[tokens]`. In place of
+    /// the first token, which is a special one, stands the logit of the pair if the pruner ranks.
+    Labels,
 }
 
 impl Output {
     /// The output with this number in a C table; `None` if a newer version has added it.
     pub fn from_code(code: u32) -> Option<Self> {
-        [Self::Vectors, Self::Cosines, Self::TokenVectors, Self::Scores]
+        [Self::Vectors, Self::Cosines, Self::TokenVectors, Self::Scores, Self::Labels]
             .into_iter()
             .find(|output| *output as u32 == code)
     }
@@ -270,7 +278,7 @@ pub struct Batch {
     pub lengths: Vec<u32>,
     /// For [`Output::Cosines`]: concatenated vectors of unit length, or zero.
     pub queries: Vec<f32>,
-    /// For [`Output::Scores`]: in each row, where tokens of the second type begin; its length if none do.
+    /// For [`Output::Scores`] and [`Output::Labels`]: in each row, where tokens of the second type begin; its length if none do.
     pub seconds: Vec<u32>,
 }
 

@@ -17,6 +17,7 @@ mod context;
 mod documents;
 mod passages;
 mod prepared;
+mod prune;
 mod rerank;
 mod rows;
 mod run;
@@ -54,7 +55,7 @@ pub use crate::scheduler::device_stats::DeviceState;
 use crate::scheduler::device_stats::DeviceStats;
 use crate::scheduler::{Scheduler, Telemetry};
 pub use crate::tokens::PairLimits;
-use crate::tokens::{PairTokens, Tokens};
+use crate::tokens::{PairTokens, PrunerTokens, Tokens};
 pub use answers::{Answers, Matches, note};
 use cache::Cache;
 pub use cache::CacheState;
@@ -63,6 +64,7 @@ pub use embed::{Embeddings, StreamedEmbedding};
 pub use hosted::{HostEncoder, Hosted};
 pub use options::Question;
 pub use pairs::Pair;
+pub use prune::{Pruned, PrunedText};
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, Pairing, Request, Work};
 pub use rerank::PairScores;
@@ -76,6 +78,8 @@ pub struct Engine {
     tokens: Tokens,
     spec: EncoderSpec,
     reranker: Option<PairTokens>,
+    pruner: Option<(PrunerTokens, Model)>,
+    pruner_id: OnceLock<String>,
     /// Set by the model, or measured in the first call.
     cosine_scale: OnceLock<CosineScale>,
     /// Read or made in the first call with [`Effort::Instant`].
@@ -141,6 +145,8 @@ impl Engine {
             model_id: OnceLock::new(),
             spec,
             reranker: None,
+            pruner: None,
+            pruner_id: OnceLock::new(),
             cosine_scale: CosineScale::of_model(model).map(OnceLock::from).unwrap_or_default(),
             pool,
             tasks,

@@ -4,10 +4,11 @@
 //! It goes in stages, each a type that is made from those before it and does not change: `parsed_page` (independent of
 //! the query), `query_match` (what words say), `prediction` (of cosines), `selection` (of the windows to encode, by
 //! `candidates`), `scored_windows` and `ranked_seeds`. [`probability`] turns evidence into the score of a passage;
-//! `titles` scores pages against each other, and `shortlist` leaves most of many pages out.
+//! `titles` scores pages against each other, and `shortlist` leaves most of many pages out. `kept_sentences` are a pruner's.
 
 pub(crate) mod candidates;
 pub mod cosine_scale;
+pub(crate) mod kept_sentences;
 pub(crate) mod labelled_pages;
 pub(crate) mod parsed_page;
 pub(crate) mod prediction;

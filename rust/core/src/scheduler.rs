@@ -154,7 +154,7 @@ impl Scheduler {
 
     /// As [`Self::submit`], for other values than vectors.
     pub(crate) fn submit_for(&self, wanted: Wanted, rows: Vec<RowSource>, call: &Call) -> Result<Pending> {
-        if let (Wanted::Score, Some(scores)) = (&wanted, &self.scores) {
+        if let (Wanted::Score | Wanted::Labels, Some(scores)) = (&wanted, &self.scores) {
             return scores.submit_for(wanted, rows, call);
         }
         let reply = Reply::default();

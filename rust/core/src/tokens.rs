@@ -12,6 +12,7 @@ mod load;
 mod pairs;
 mod prompted_pairs;
 mod rows;
+mod sentences;
 mod word_ids;
 
 use std::ops::Range;
@@ -31,6 +32,7 @@ pub use counts::counts_before;
 pub use decode::Token;
 pub use pairs::{PairLimits, PairRows, PairTokens};
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
+pub use sentences::{PrunerTokens, SentenceIds};
 
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
 /// notice a cancelled call soon.
@@ -126,6 +128,13 @@ impl TokenPage {
     /// In a pair of texts, where tokens of the second type begin.
     pub(crate) fn second(&self, row: usize) -> Option<u32> {
         self.seconds.get(row).copied()
+    }
+
+    /// In a pair of texts, the tokens of the second one.
+    pub(crate) fn passage(&self, row: usize) -> Range<usize> {
+        let parts = &self.rows[row].parts;
+        let start = parts[..3].iter().map(ExactSizeIterator::len).sum();
+        start..start + parts[3].len()
     }
 
     pub(crate) fn write_row(&self, row: usize, ids: &mut Vec<i32>) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pullquote_core::encoder::model::transformer::{Bias, BlockNorms, Norm, QueryNorm, alibi_slopes, bucket};
 use pullquote_core::encoder::model::{
-    Activation, Model, ModelOptions, Module, Pooling, PromptOverrides, PromptSource, Transformer,
+    Activation, Model, ModelOptions, Module, Pooling, PromptOverrides, PromptSource, Pruner, PrunerLayout, Transformer,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -449,4 +449,54 @@ fn alibi_slopes_and_buckets_are_those_of_the_papers() {
     let buckets: Vec<usize> =
         [0, -1, -7, -8, -16, -127, -128, -500, 1, 8, 500].map(|distance| bucket(distance, 32)).into();
     assert_eq!(buckets, [0, 1, 7, 8, 10, 15, 15, 15, 17, 24, 31]);
+}
+
+#[test]
+fn pruners_have_one_of_three_layouts() {
+    let read = |config: &Value| {
+        let (_folder, root) = folder("models--own--m/snapshots/abc", &[("config.json", config)]);
+        Pruner::read(root)
+    };
+    let classes = |name: &str| bert("bert", 384, 6, &json!({"architectures": [name]}));
+    let tagger = read(&classes("BertTaggerForSentenceExtractionWithBackoff")).expect("it is sound");
+    assert_eq!((tagger.layout, tagger.threshold, tagger.ranks()), (PrunerLayout::SentenceTagger, 0.5, false));
+    assert_eq!((tagger.model.max_tokens, tagger.name.as_str()), (510, "own/m"));
+    let tokens = read(&classes("BertForTokenClassification")).expect("it is sound");
+    assert_eq!((tokens.layout, tokens.threshold, tokens.ranks()), (PrunerLayout::TokenClassifier, 0.2, false));
+    let provence = |more: &Value| {
+        let mut config = json!({
+            "model_type": "open_provence",
+            "base_model_config": bert("bert", 384, 6, &json!({})),
+            "pruning_config": {"num_labels": 2, "sentence_pooling": "mean"},
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            config[name] = value.clone();
+        }
+        config
+    };
+    let plain = read(&provence(&json!({"max_length": 256}))).expect("it is sound");
+    assert_eq!((plain.layout, plain.threshold, plain.ranks()), (PrunerLayout::OpenProvence, 0.1, true));
+    let labels = plain.model.labels.as_ref().expect("it is a pruner");
+    assert!(labels.before_final_norm && plain.model.max_tokens == 256);
+    for (named, threshold) in [("default_threadshold", 0.3), ("default_threshold", 0.4)] {
+        let own = read(&provence(&json!({named: threshold}))).expect("it is sound");
+        assert!((f64::from(own.threshold) - threshold).abs() < 1e-6, "{named}");
+    }
+    let zilliz = read(&provence(&json!({"model_type": "semantic_highlight"}))).expect("it is sound");
+    assert!((zilliz.threshold - 0.5).abs() < 1e-6);
+    for (config, words) in [
+        (classes("BertModel"), ["BertModel", "no pruner"]),
+        (classes("DebertaV2ForTokenClassification"), ["DebertaV2", "no pruner"]),
+        (classes("Provence"), ["Provence", "CC BY-NC-ND 4.0"]),
+        (
+            bert("bert", 384, 6, &json!({"architectures": ["BertForTokenClassification"], "num_labels": 9})),
+            ["9 labels", "2"],
+        ),
+        (provence(&json!({"num_pruning_labels": 3})), ["3 labels", "2"]),
+        (provence(&json!({"pruning_config": {"sentence_pooling": "max"}})), ["sentence_pooling", "max"]),
+    ] {
+        let error = read(&config).expect_err(words[0]);
+        assert_eq!(error.kind(), ErrorKind::UnsupportedModel, "{error}");
+        assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
+    }
 }

@@ -27,11 +27,11 @@ pub struct CpuEncoder {
     submitted: u64,
 }
 
-/// A model, or a reranker, or both, which share workers.
+/// A model, or one of pairs (a reranker or a pruner), or both, which share workers.
 #[derive(Debug)]
 struct Networks {
     vectors: Option<Network>,
-    scores: Option<Network>,
+    pairs: Option<Network>,
 }
 
 impl Compute for Networks {
@@ -39,7 +39,7 @@ impl Compute for Networks {
 
     fn compute(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) -> Result<()> {
         let network = match batch.output {
-            Output::Scores => self.scores.as_ref(),
+            Output::Scores | Output::Labels => self.pairs.as_ref(),
             _ => self.vectors.as_ref(),
         };
         let none = || Error::new(ErrorKind::Internal, "this encoder has no model for this output");
@@ -58,24 +58,25 @@ impl CpuEncoder {
         Self::load_with(Some(&Model::read(directory)?), None, devices, dtype, threads, InstructionSet::selected()?)
     }
 
-    /// Loads a reranker alone, for hosts and functions that compute vectors.
+    /// Loads a model of pairs alone, for hosts and functions that compute vectors.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn load_reranker(reranker: &Model, threads: Option<usize>) -> Result<Self> {
+    pub fn load_pairs(pairs: &Model, threads: Option<usize>) -> Result<Self> {
         let devices = ["cpu".to_owned()];
-        let mut loaded = Self::load_with(None, Some(reranker), &devices, None, threads, InstructionSet::selected()?)?;
-        loaded.spec.devices.iter_mut().for_each(|device| "reranker".clone_into(&mut device.name));
+        let mut loaded = Self::load_with(None, Some(pairs), &devices, None, threads, InstructionSet::selected()?)?;
+        let name = if pairs.labels.is_some() { "pruner" } else { "reranker" };
+        loaded.spec.devices.iter_mut().for_each(|device| name.clone_into(&mut device.name));
         Ok(loaded)
     }
 
-    /// Loads a model and perhaps a reranker, or a reranker alone, for an instruction set.
+    /// Loads a model and perhaps one of pairs, or that alone, for an instruction set.
     ///
     /// # Errors
     /// As [`Self::load`].
     pub fn load_with(
         model: Option<&Model>,
-        reranker: Option<&Model>,
+        pairs: Option<&Model>,
         devices: &[String],
         dtype: Option<Dtype>,
         threads: Option<usize>,
@@ -84,7 +85,7 @@ impl CpuEncoder {
         let places = parse_devices(devices, threads, &|| 0)?;
         let load = |model: &Model| Network::load(model, dtype.unwrap_or_else(|| default_dtype(model, set)), set);
         let networks =
-            Arc::new(Networks { vectors: model.map(load).transpose()?, scores: reranker.map(load).transpose()? });
+            Arc::new(Networks { vectors: model.map(load).transpose()?, pairs: pairs.map(load).transpose()? });
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
@@ -95,15 +96,18 @@ impl CpuEncoder {
             // Without workers, the thread that collects computes one batch at a time.
             specs.push(DeviceSpec { workers: workers.max(1), ..DeviceSpec::new(name, workers + 1, BATCH_TOKENS) });
         }
-        let Networks { vectors, scores } = &*networks;
+        let Networks { vectors, pairs: of_pairs } = &*networks;
         let none = || Error::new(ErrorKind::Internal, "an encoder without a model");
-        let network = vectors.as_ref().or(scores.as_ref()).ok_or_else(none)?;
-        let pairs = reranker.zip(scores.as_ref());
-        let pairs =
-            pairs.map(|(model, scores)| PairSpec { max_tokens: model.max_tokens, vocabulary: scores.vocabulary() });
+        let network = vectors.as_ref().or(of_pairs.as_ref()).ok_or_else(none)?;
+        let max_tokens = model.or(pairs).map_or(0, |model| model.max_tokens);
+        let pairs = pairs.zip(of_pairs.as_ref()).map(|(model, network)| PairSpec {
+            max_tokens: model.max_tokens,
+            vocabulary: network.vocabulary(),
+            is_pruner: model.labels.is_some(),
+        });
         let spec = EncoderSpec {
             dimension: network.dimension(),
-            max_tokens: model.or(reranker).map_or(0, |model| model.max_tokens),
+            max_tokens,
             vocabulary: network.vocabulary(),
             dtype: network.dtype().name().to_owned(),
             devices: specs,

@@ -31,6 +31,15 @@ pub struct Network {
     /// Whether vectors are scaled to unit length after the head, or after pooling without one.
     normalize: bool,
     head: Head,
+    /// Of a pruner.
+    labels: Option<Labels>,
+}
+
+/// The layers that give each token of a pair two values.
+#[derive(Debug)]
+struct Labels {
+    head: Head,
+    before_final_norm: bool,
 }
 
 #[derive(Debug)]
@@ -46,6 +55,8 @@ pub struct Workspace {
     transformer: TransformerScratch,
     /// A pooled vector.
     row: Vec<f32>,
+    /// The logits of a pruner's pairs.
+    logits: Vec<f32>,
     head: HeadScratch,
 }
 
@@ -85,8 +96,8 @@ impl Network {
         }
     }
 
-    /// Replaces `values` with the output of a checked batch: vectors of its rows, or of its tokens before pooling. The
-    /// vectors of a reranker have one value, the logit.
+    /// Replaces `values` with the output of a checked batch: vectors of its rows, or of its tokens before pooling, or a
+    /// pruner's labels of its tokens. The vectors of a reranker have one value, the logit.
     pub fn encode(&self, batch: &Batch, workspace: &mut Workspace, values: &mut Vec<f32>) {
         values.clear();
         self.set.dispatch(Encode { network: self, batch, workspace, values });
@@ -135,31 +146,35 @@ impl Task for Encode<'_> {
 impl Encode<'_> {
     fn forward<S: Simd, E: Element>(self, simd: S, layers: &TransformerLayers) {
         let Self { network, batch, workspace, values } = self;
-        let Workspace { hidden, transformer, row, head } = workspace;
+        let Workspace { hidden, transformer, row, logits, head } = workspace;
         let hidden: &mut [E] = layers.forward(simd, batch, hidden, transformer);
-        let width = layers.padded_width();
-        if batch.output == Output::TokenVectors {
-            for token in hidden.chunks_exact(width).take(batch.ids.len()) {
-                values.extend(token[..layers.hidden()].iter().map(|value| value.to_f32()));
+        let (width, tokens) = (layers.padded_width(), batch.ids.len());
+        match (&network.labels, batch.output) {
+            (Some(labels), Output::Labels) => {
+                if labels.before_final_norm && layers.has_final_norm() {
+                    copy_rows(transformer.before_final_norm(tokens * width), width, layers.hidden(), values);
+                } else {
+                    copy_rows(&hidden[..tokens * width], width, layers.hidden(), values);
+                }
+                labels.apply(simd, tokens, values, head);
+                if network.head.is_empty() {
+                    return;
+                }
+                logits.clear();
+                network.pool(simd, batch, layers, hidden, row, logits);
+                network.finish(simd, batch.lengths.len(), logits, row, head);
+                let mut start = 0;
+                for (length, logit) in batch.lengths.iter().zip(logits) {
+                    values[start] = *logit;
+                    start += *length as usize;
+                }
             }
-            return;
-        }
-        row.clear();
-        row.resize(width, 0.0);
-        // Pooling scales vectors itself if nothing follows that changes them.
-        let is_last = network.head.is_empty() && network.pooling.len() == 1 && network.dimension == layers.hidden();
-        let normalize = network.normalize && is_last;
-        let mut start = 0;
-        for length in batch.lengths.iter().map(|length| *length as usize) {
-            let tokens = &hidden[start * width..(start + length) * width];
-            for pooling in &network.pooling {
-                simd.vectorize(Pool { tokens, vector: row, pooling: *pooling, normalize });
-                values.extend_from_slice(&row[..layers.hidden()]);
+            (_, Output::TokenVectors) => copy_rows(&hidden[..tokens * width], width, layers.hidden(), values),
+            _ => {
+                if !network.pool(simd, batch, layers, hidden, row, values) {
+                    network.finish(simd, batch.lengths.len(), values, row, head);
+                }
             }
-            start += length;
-        }
-        if !normalize {
-            network.finish(simd, batch.lengths.len(), values, row, head);
         }
     }
 
@@ -170,7 +185,53 @@ impl Encode<'_> {
     }
 }
 
+/// Appends the first values of rows that have padding.
+fn copy_rows<E: Element>(rows: &[E], padded: usize, width: usize, values: &mut Vec<f32>) {
+    for row in rows.chunks_exact(padded) {
+        values.extend(row[..width].iter().map(|value| value.to_f32()));
+    }
+}
+
+impl Labels {
+    /// Replaces the vectors of tokens by the logits for keeping them: the second label's value above the first one's.
+    fn apply<S: Simd>(&self, simd: S, tokens: usize, values: &mut Vec<f32>, scratch: &mut HeadScratch) {
+        self.head.apply(simd, tokens, values, scratch);
+        for token in 0..tokens {
+            values[token] = values[2 * token + 1] - values[2 * token];
+        }
+        values.truncate(tokens);
+    }
+}
+
 impl Network {
+    /// Appends the pooled vectors of rows. Returns whether they have unit length, and so are the network's.
+    fn pool<S: Simd, E: Element>(
+        &self,
+        simd: S,
+        batch: &Batch,
+        layers: &TransformerLayers,
+        hidden: &[E],
+        row: &mut Vec<f32>,
+        values: &mut Vec<f32>,
+    ) -> bool {
+        let width = layers.padded_width();
+        row.clear();
+        row.resize(width, 0.0);
+        // Pooling scales vectors itself if nothing follows that changes them.
+        let is_last = self.head.is_empty() && self.pooling.len() == 1 && self.dimension == layers.hidden();
+        let normalize = self.normalize && is_last;
+        let mut start = 0;
+        for length in batch.lengths.iter().map(|length| *length as usize) {
+            let tokens = &hidden[start * width..(start + length) * width];
+            for pooling in &self.pooling {
+                simd.vectorize(Pool { tokens, vector: row, pooling: *pooling, normalize });
+                values.extend_from_slice(&row[..layers.hidden()]);
+            }
+            start += length;
+        }
+        normalize
+    }
+
     /// Applies the head to pooled rows, cuts them, and scales them to unit length.
     fn finish<S: Simd>(
         &self,
@@ -211,19 +272,21 @@ impl Task for Load<'_> {
 
     fn run<S: Simd>(self, _: S) -> Result<Network> {
         let Self { model, dtype, set } = self;
-        let (body, width) = match model.body {
+        let (body, hidden) = match model.body {
             model::Body::Transformer => {
                 let config = model::Transformer::read(model)?;
-                let width = config.hidden * model.pooling.len();
+                let hidden = config.hidden;
                 let loader = Loader::<S>::new(Weights::read(&model.directory)?, dtype);
-                (Body::Transformer(Box::new(TransformerLayers::load(model, config, loader)?)), width)
+                (Body::Transformer(Box::new(TransformerLayers::load(model, config, loader)?)), hidden)
             }
             model::Body::Static { .. } => {
                 let table = Table::load(&mut Weights::read(&model.directory)?)?;
-                let width = table.dimension();
-                (Body::Table(table), width)
+                let hidden = table.dimension();
+                (Body::Table(table), hidden)
             }
         };
+        // A pruner without a logit of pairs has no pooling.
+        let width = hidden * model.pooling.len().max(1);
         // A norm at the end is applied after the vectors are cut.
         let modules = match model.modules.split_last() {
             Some((model::Module::Normalize, before)) => before,
@@ -239,6 +302,11 @@ impl Task for Load<'_> {
         }
         // A table is not computed with, so that no narrower type would be faster.
         let dtype = if matches!(body, Body::Table(_)) { Dtype::Float32 } else { dtype };
-        Ok(Network { set, dtype, body, pooling: model.pooling.clone(), dimension, normalize: model.normalize, head })
+        let labels = model.labels.as_ref().map(|labels| {
+            let (head, _) = Head::load::<S>(&labels.modules, hidden)?;
+            Ok(Labels { head, before_final_norm: labels.before_final_norm })
+        });
+        let (labels, pooling, normalize) = (labels.transpose()?, model.pooling.clone(), model.normalize);
+        Ok(Network { set, dtype, body, pooling, dimension, normalize, head, labels })
     }
 }

@@ -84,7 +84,19 @@ pub struct TransformerScratch {
     attention: AttentionScratch,
 }
 
+impl TransformerScratch {
+    /// The vectors of the last batch's tokens before the norm after the last layer, `[tokens, padded width]`.
+    pub fn before_final_norm(&mut self, values: usize) -> &[f32] {
+        self.stream.slice_mut(values)
+    }
+}
+
 impl TransformerLayers {
+    /// Whether there is a norm after the last layer.
+    pub fn has_final_norm(&self) -> bool {
+        self.final_norm.is_some()
+    }
+
     /// Width of a token's vector.
     pub fn hidden(&self) -> usize {
         self.config.hidden

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pullquote_core::encoder::model::{Model, ModelOptions, PromptOverrides};
+use pullquote_core::encoder::model::{Model, ModelOptions, PromptOverrides, Pruner};
 use pullquote_core::encoder::{Batching, Encoder};
 use pullquote_core::engine::Engine;
 use pullquote_core::runtime::affinity::{CpuAffinity, available_threads};
@@ -74,16 +74,24 @@ impl EngineSettings {
         };
         leave_python(py, None, |_| {
             let cores = settings.cores.as_deref().map_or_else(|| Ok(CpuAffinity::default()), CpuAffinity::new)?;
-            let scores_pairs = encoder.spec().capabilities.pairs.is_some();
+            let has_pairs = encoder.spec().capabilities.pairs.is_some();
             let engine = Engine::new(model, encoder, Some(threads), settings.cache_bytes)?;
             let engine = engine.with_batching(batching)?.with_affinity(&cores);
-            let Some(reranker) = settings.reranker.as_deref().map(Model::read_reranker).transpose()? else {
-                return Ok(engine);
+            let of_pairs = |model: &Model| {
+                let own = (!has_pairs).then(|| pullquote_cpu::encoder::CpuEncoder::load_pairs(model, Some(threads)));
+                Ok(own.transpose()?.map(|encoder| Box::new(encoder) as Box<dyn Encoder>))
             };
-            let own =
-                (!scores_pairs).then(|| pullquote_cpu::encoder::CpuEncoder::load_reranker(&reranker, Some(threads)));
-            let own = own.transpose()?.map(|encoder| Box::new(encoder) as Box<dyn Encoder>);
-            engine.with_reranker(&reranker, own)
+            match (&settings.reranker, &settings.pruner) {
+                (Some(reranker), _) => {
+                    let reranker = Model::read_reranker(reranker)?;
+                    engine.with_reranker(&reranker, of_pairs(&reranker)?)
+                }
+                (None, Some(pruner)) => {
+                    let pruner = Pruner::read(pruner)?;
+                    engine.with_pruner(&pruner, of_pairs(&pruner.model)?)
+                }
+                (None, None) => Ok(engine),
+            }
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::model::{Model, ModelOptions};
+use pullquote_core::encoder::model::{Model, ModelOptions, Pruner};
 use pullquote_core::error::ErrorKind;
 use pullquote_core::runtime::sync::lock;
 use pullquote_cpu::encoder;
@@ -21,9 +21,10 @@ pub(crate) struct CpuEncoder(Mutex<Option<encoder::CpuEncoder>>);
 #[pymethods]
 impl CpuEncoder {
     /// Starts the worker threads, which inherit the calling thread's affinity. Without `normalizes`, the vectors are
-    /// those before the normalization at the model's end. A reranker shares the threads and the number type.
+    /// those before the normalization at the model's end. A reranker or a pruner shares
+    /// the threads and the number type.
     #[new]
-    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true, reranker = None))]
+    #[pyo3(signature = (model, devices, dtype, threads, truncate_dim = None, normalizes = true, reranker = None, pruner = None))]
     #[expect(
         clippy::needless_pass_by_value,
         clippy::too_many_arguments,
@@ -38,14 +39,16 @@ impl CpuEncoder {
         truncate_dim: Option<usize>,
         normalizes: bool,
         reranker: Option<PathBuf>,
+        pruner: Option<PathBuf>,
     ) -> PyResult<Self> {
         let options = ModelOptions { truncate_dim, ..ModelOptions::default() };
         let loaded = leave_python(py, None, |_| {
             let mut model = Model::read_with(&model, &options)?;
             model.normalize &= normalizes;
             let (dtype, set) = (Dtype::parse(dtype)?, InstructionSet::selected()?);
-            let reranker = reranker.map(Model::read_reranker).transpose()?;
-            encoder::CpuEncoder::load_with(Some(&model), reranker.as_ref(), &devices, dtype, threads, set)
+            let pruner = pruner.map(|pruner| Ok(Pruner::read(pruner)?.model));
+            let pairs = reranker.map(Model::read_reranker).or(pruner).transpose()?;
+            encoder::CpuEncoder::load_with(Some(&model), pairs.as_ref(), &devices, dtype, threads, set)
         })?;
         Ok(Self(Mutex::new(Some(loaded))))
     }

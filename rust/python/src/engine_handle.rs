@@ -47,6 +47,17 @@ impl EngineHandle {
         Ok(py.detach(|| self.engine.model_id()).map_err(Failure)?)
     }
 
+    /// The pruner's name, its threshold, and the licence that its card names.
+    #[getter]
+    fn pruner(&self) -> Option<(&str, f32, Option<&str>)> {
+        self.engine.pruner().map(|pruner| (pruner.name(), pruner.threshold(), pruner.licence()))
+    }
+
+    #[getter]
+    fn pruner_id(&self, py: Python<'_>) -> PyResult<Option<&str>> {
+        Ok(py.detach(|| self.engine.pruner_id()).map_err(Failure)?)
+    }
+
     #[getter]
     fn max_tokens(&self) -> usize {
         self.engine.max_tokens()

@@ -24,6 +24,7 @@ use crate::failures::{Failure, raise};
 use crate::highlight_columns::HighlightColumns;
 use crate::interruptible::{DropDetached, leave_python, leave_python_reporting};
 use crate::options::read_unit;
+use crate::pruning::{self, PrunedText, SentencesCall};
 use crate::results::{Embeddings, matrix, span_array};
 use crate::server::Server;
 use crate::texts::{self, HighlightsCall};
@@ -156,6 +157,24 @@ impl Highlighter {
         Ok(PyArray1::from_vec(py, scored.logits))
     }
 
+    /// What the pruner says of each sentence of texts, and of the texts.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 passes owned values")]
+    fn prune<'py>(
+        &self,
+        py: Python<'py>,
+        texts: SentencesCall,
+        threshold: Option<f32>,
+        timeout: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<PrunedText<'py>>> {
+        let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
+        let pruned = leave_python(py, timeout, |call| {
+            let call = call.clone().with_priority(priority);
+            self.engine.wait(&call, self.engine.prune(&texts.borrowed(), threshold, &call))
+        })?;
+        Ok(pruning::results(py, pruned))
+    }
+
     fn parse_pieces(
         &self,
         py: Python<'_>,
@@ -212,6 +231,21 @@ impl Highlighter {
             engine.score_passages(&[(query.as_ref(), &passages)], PairLimits::NONE, &call).await
         };
         self.start(call, reply_to, work, |py, scored| PyArray1::from_vec(py, scored.logits).into_py_any(py))
+    }
+
+    fn start_prune(
+        &self,
+        texts: SentencesCall,
+        threshold: Option<f32>,
+        timeout: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
+        reply_to: ReplyTo<'_>,
+    ) -> PyResult<PendingCall> {
+        let call = detached_call(argument(timeout, "timeout")?)?.with_priority(argument(priority, "priority")?);
+        let work = move |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
+            engine.prune(&texts.borrowed(), threshold, &call).await
+        };
+        self.start(call, reply_to, work, |py, pruned| pruning::results(py, pruned).into_py_any(py))
     }
 
     fn start_parse_pieces(

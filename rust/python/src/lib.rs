@@ -24,6 +24,7 @@ mod hub_cache;
 mod interruptible;
 mod native_threads;
 mod options;
+mod pruning;
 mod quotes;
 mod results;
 mod server;

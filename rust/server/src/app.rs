@@ -72,8 +72,17 @@ impl App {
 impl App {
     /// See [`Engine::model_id`]; `None` for files that cannot be read any more, too.
     pub(crate) async fn model_id(&self) -> Option<String> {
+        self.read_id(Engine::model_id).await
+    }
+
+    /// See [`Engine::pruner_id`].
+    pub(crate) async fn pruner_id(&self) -> Option<String> {
+        self.read_id(Engine::pruner_id).await
+    }
+
+    async fn read_id(&self, id: fn(&Engine) -> Result<Option<&str>>) -> Option<String> {
         let engine = Arc::clone(&self.engine);
-        let id = move || engine.model_id().ok().flatten().map(str::to_owned);
+        let id = move || id(&engine).ok().flatten().map(str::to_owned);
         tokio::task::spawn_blocking(id).await.ok().flatten()
     }
 }

@@ -93,6 +93,16 @@ crate::settings! {
                         passages again (default: none)."
         ))]
         reranker: Option<String> = None,
+        /// Name or directory of a pruner, such as hotchpotch/open-provence-reranker-v1: passages are the sentences that it keeps.
+        ///
+        /// It reads the query with the best passages and the sentences around them, as a `reranker` does and instead of one. Passages
+        /// are then runs of sentences above its threshold, or above `min_score`, and scores its probabilities.
+        #[schemars(extend(
+            "x-python" = "str | Path | None", "x-docs" = "models.md#pruners",
+            "x-help" = "Name or directory of a pruner, such as hotchpotch/open-provence-reranker-v1; passages are then runs of the \
+                        sentences that it keeps (default: none)."
+        ))]
+        pruner: Option<String> = None,
         /// Branch, tag or commit of a named model.
         ///
         /// A branch stays at the commit that the cache has: `pullquote models get NAME` fetches the newest.

@@ -126,10 +126,10 @@ crate::settings! {
         /// that comes faster than it can be encoded. The first such call makes the vectors of tokens, and keeps them in the
         /// model's folder. Its scores are estimates.
         effort: Effort = Effort::Auto,
-        /// Maximum number of passages that the reranker reads for a query, the best of all its pages; 0 for none.
+        /// Maximum number of passages that the reranker or the pruner reads for a query, the best of all its pages; 0 for none.
         ///
-        /// It is without effect where there is no `reranker`. Of each passage it reads 512 tokens, the query's included. Passages
-        /// beyond these follow after them.
+        /// It is without effect where there is neither. Of each passage a `reranker` reads 512 tokens, the query's included; passages
+        /// beyond these follow after them. What a `pruner` has not read is no passage.
         #[schemars(range(min = 0), extend("x-docs" = "models.md#rerankers"))]
         rerank_top: i64 = 32,
 

@@ -388,50 +388,62 @@ def save_coverage_reranker(path: Path, source: Path) -> None:
     In the first layer each token sees the same token of the other text, or else a special one, and marks what it saw. In
     the second one, the first token takes the mean of the marks of the query.
     """
-    words, special, other, mark = 48, 60, 61, 62
+    model: Any = transformers.BertForSequenceClassification(coverage_config(layers=2, labels=1))
+    mark_shared_tokens(model)
+    with torch.no_grad():
+        second = model.bert.encoder.layer[1].attention
+        second.self.query.bias[OTHER] = -6
+        second.self.key.weight[OTHER, OTHER] = 10
+        second.self.key.weight[OTHER, SPECIAL] = 5
+        second.self.value.weight[MARK, MARK] = 1
+        second.output.dense.weight[MARK, MARK] = 2
+        model.bert.pooler.dense.weight[0, MARK] = 0.25
+        model.classifier.weight[0, 0] = 20
+        model.classifier.bias[0] = -13
+    model.save_pretrained(path)
+    transformers.AutoTokenizer.from_pretrained(source).save_pretrained(path)
+
+
+# Dimensions of the models that mark shared tokens: those of words, and of three facts.
+WORDS, SPECIAL, OTHER, MARK = 48, 60, 61, 62
+
+
+def coverage_config(*, layers: int, labels: int) -> Any:
     config = transformers.BertConfig(
         vocab_size=30522,
         hidden_size=64,
-        num_hidden_layers=2,
+        num_hidden_layers=layers,
         num_attention_heads=1,
         intermediate_size=16,
         max_position_embeddings=512,
         hidden_act="relu",
     )
-    config.num_labels = 1
-    model: Any = transformers.BertForSequenceClassification(config)
+    config.num_labels = labels
+    return config
+
+
+def mark_shared_tokens(model: Any) -> None:
+    """Set all weights to zero, but for norms and what makes the first layer mark tokens that both texts of a pair have."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if name.endswith("LayerNorm.weight") else 0.0)
-        embeddings, layers = model.bert.embeddings, model.bert.encoder.layer
+        embeddings, first = model.bert.embeddings, model.bert.encoder.layer[0].attention
         generator = torch.Generator().manual_seed(5)
-        signs = torch.randint(0, 2, (30522, words), generator=generator) * 2.0 - 1
         table = embeddings.word_embeddings.weight
-        table[:, :words] = signs
+        table[:, :WORDS] = torch.randint(0, 2, (30522, WORDS), generator=generator) * 2.0 - 1
         # [CLS] and [SEP], which begin and end texts.
         for token in (101, 102):
             table[token] = 0
-            table[token, special] = 4
-        embeddings.token_type_embeddings.weight[:, other] = torch.tensor([-1.0, 1.0])
-        first, second = layers[0].attention, layers[1].attention
+            table[token, SPECIAL] = 4
+        embeddings.token_type_embeddings.weight[:, OTHER] = torch.tensor([-1.0, 1.0])
         same = torch.zeros(64, 64)
-        same[:words, :words] = torch.eye(words) * 2.0
+        same[:WORDS, :WORDS] = torch.eye(WORDS) * 2.0
         first.self.query.weight.copy_(same)
         first.self.key.weight.copy_(same)
-        first.self.query.weight[other, other] = -12
-        first.self.key.weight[other, other] = 8
-        first.self.query.bias[special] = 1.7
-        first.self.key.weight[special, special] = 8
-        first.self.value.bias[mark] = 1
-        first.self.value.weight[mark, special] = -0.128
-        first.output.dense.weight[mark, mark] = 6
-        second.self.query.bias[other] = -6
-        second.self.key.weight[other, other] = 10
-        second.self.key.weight[other, special] = 5
-        second.self.value.weight[mark, mark] = 1
-        second.output.dense.weight[mark, mark] = 2
-        model.bert.pooler.dense.weight[0, mark] = 0.25
-        model.classifier.weight[0, 0] = 20
-        model.classifier.bias[0] = -13
-    model.save_pretrained(path)
-    transformers.AutoTokenizer.from_pretrained(source).save_pretrained(path)
+        first.self.query.weight[OTHER, OTHER] = -12
+        first.self.key.weight[OTHER, OTHER] = 8
+        first.self.query.bias[SPECIAL] = 1.7
+        first.self.key.weight[SPECIAL, SPECIAL] = 8
+        first.self.value.bias[MARK] = 1
+        first.self.value.weight[MARK, SPECIAL] = -0.128
+        first.output.dense.weight[MARK, MARK] = 6

@@ -13,6 +13,7 @@ pub use modules::Module;
 use modules::Modules;
 pub use pair_prompt::{PairPrompt, PromptPart};
 pub use prompts::{PromptOverrides, PromptSource, Prompts};
+pub use pruner::{LabelHead, Pruner, PrunerLayout};
 pub use transformer::Transformer;
 
 mod families;
@@ -22,6 +23,7 @@ mod modules;
 pub mod names;
 mod pair_prompt;
 mod prompts;
+mod pruner;
 mod reranker;
 pub mod transformer;
 pub mod weight_files;
@@ -122,6 +124,8 @@ pub struct Model {
     pub pooling: Vec<Pooling>,
     /// What follows pooling, in this order.
     pub modules: Vec<Module>,
+    /// Of a pruner.
+    pub labels: Option<LabelHead>,
     /// Vectors are cut to their first values after all modules.
     pub truncate_dim: Option<usize>,
     /// Whether vectors have unit length.
@@ -175,7 +179,13 @@ impl Model {
         let modules = modules(root)?;
         let directory = modules.folder;
         let path = directory.join("config.json");
-        let config = if modules.is_static { optional(&path)?.unwrap_or(Value::Null) } else { required(&path)? };
+        let mut config = if modules.is_static { optional(&path)?.unwrap_or(Value::Null) } else { required(&path)? };
+        // OpenProvence has the configuration of its transformer inside its own.
+        if modules.is_reranker
+            && let Some(inner) = config.get_mut("base_model_config").filter(|inner| inner.is_object())
+        {
+            config = inner.take();
+        }
         let model_type = text(&config, "model_type").unwrap_or_default().to_owned();
         if modules.is_guessed {
             refuse_other_tasks(&path, &config)?;
@@ -207,6 +217,7 @@ impl Model {
             pooling: modules.pooling,
             normalize: options.truncate_dim.is_some() || after.last() == Some(&Module::Normalize),
             modules: after,
+            labels: None,
             truncate_dim: options.truncate_dim,
             prompts: prompts::read(root, modules.include_prompt, &options.prompts)?,
             pair_prompt: None,

@@ -21,8 +21,8 @@ const ENTRY_FRACTION: usize = 4;
 /// Keeps the hashes of rows apart from those of pages.
 const ROW_CONTEXT: &str = "pullquote 2026-11-23 vector of a row of token ids";
 
-/// And those of a reranker's rows, whose ids are of another tokenizer.
-const PAIR_CONTEXT: &str = "pullquote 2026-11-26 score of a pair of texts";
+/// And those of the rows of a reranker or a pruner, whose ids are of another tokenizer.
+const PAIR_CONTEXT: &str = "pullquote 2026-11-26 values of a pair of texts";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CacheKey([u8; 32]);
@@ -43,7 +43,7 @@ struct Entries {
 #[derive(Debug)]
 enum Entry {
     Page(Arc<CachedPage>),
-    /// Of a query or a title; or a pair's score.
+    /// Of a query or a title; or a pair's score or labels.
     Vector(Arc<[f32]>),
 }
 
@@ -67,7 +67,7 @@ pub(super) struct RowVectors {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
     pub pages: usize,
-    /// Cached vectors of queries and titles, and scores of pairs.
+    /// Cached vectors of queries and titles, and scores or labels of pairs.
     pub queries: usize,
     /// The approximate size of both in memory.
     pub bytes: usize,
@@ -209,11 +209,12 @@ impl Cache {
         page
     }
 
-    /// The vectors of rows. `encode` makes those that are not cached: concatenated, for these indexes of `keys`.
+    /// The vectors of rows, each of its width. `encode` makes those that are not cached: concatenated, for these indexes
+    /// of `keys`.
     pub(super) async fn vectors(
         &self,
         keys: &[CacheKey],
-        dimension: usize,
+        width: impl Fn(usize) -> usize,
         encode: impl AsyncFnOnce(&[usize]) -> Result<Vec<f32>>,
     ) -> Result<Vec<Arc<[f32]>>> {
         let mut by_key: FxHashMap<CacheKey, Option<Arc<[f32]>>> = FxHashMap::default();
@@ -227,7 +228,10 @@ impl Cache {
         }
         if !missing.is_empty() {
             let encoded = encode(&missing).await?;
-            for (row, values) in missing.into_iter().zip(encoded.chunks_exact(dimension)) {
+            let mut rest = encoded.as_slice();
+            for row in missing {
+                let (values, later) = rest.split_at(width(row).min(rest.len()));
+                rest = later;
                 let values: Arc<[f32]> = values.into();
                 self.insert(keys[row], Entry::Vector(Arc::clone(&values)));
                 by_key.insert(keys[row], Some(values));

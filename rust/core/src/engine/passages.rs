@@ -7,13 +7,16 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::context::CallContext;
+use super::prune::{self, PrunedText};
 use super::rerank::{self, QueryPassages};
 use super::{Pairing, Question};
 use crate::error::Result;
 use crate::highlights::{self, Passage, RankedPage, Seeds};
+use crate::ranking::kept_sentences::{least_kept, logit_of};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::ranked_seeds::{PageRanking, QueryRanking, RankedSeeds, Rescored};
 use crate::runtime::tasks::yield_now;
+use crate::text::page::ByteSpan;
 
 /// A passage of an answer.
 pub(super) struct ChosenPassage<'query> {
@@ -30,8 +33,10 @@ struct SharedSeeds<'query> {
     rankings: Vec<(usize, &'query PageRanking<'query>)>,
     /// The best of each seed over the queries.
     seeds: Cow<'query, RankedSeeds>,
-    /// With the scores of a reranker.
+    /// With the scores of a reranker or a pruner.
     rescored: Option<RankedSeeds>,
+    /// Whether a pruner says which seeds are passages.
+    is_pruned: bool,
     /// The best title's relevance over the queries.
     title: f32,
 }
@@ -94,6 +99,89 @@ pub(super) async fn rescore(
         }
         Ok(())
     })
+}
+
+/// Units on each side of a candidate that a pruner reads with it.
+const UNITS_AROUND: usize = 3;
+
+/// Units of a page, and what a pruner reads of them.
+struct ReadUnits {
+    /// Of the answer.
+    number: usize,
+    /// Of the page.
+    place: usize,
+    units: Range<usize>,
+}
+
+/// Reads the best passages of each answer with the pruner, and the sentences around them. From then on, passages are runs of
+/// sentences that it keeps.
+pub(super) async fn prune(
+    context: &mut CallContext<'_, '_>,
+    shared: &mut [SharedPages<'_>],
+    pages: &[PreparedPage<'_>],
+) -> Result<()> {
+    let Some(pruner) = context.engine.pruner() else { return Ok(()) };
+    let own = context.question.bounds.own_min_score();
+    let (mut read, mut texts) = (Vec::new(), Vec::new());
+    for (number, SharedPages(searched)) in shared.iter().enumerate() {
+        let best = context.ranking(|context| candidates_on(searched, pages, context))?;
+        let mut of_page: BTreeMap<(usize, usize), Vec<Range<usize>>> = BTreeMap::new();
+        for (place, passage) in best {
+            let query = searched[place].query_of(passage.seed);
+            of_page.entry((query, place)).or_default().push(passage.units);
+        }
+        for ((query, place), candidates) in of_page {
+            let prepared = &pages[searched[place].page()];
+            for units in with_units_around(candidates, prepared.parsed.units.spans.len()) {
+                let (text, sentences) = sentences_of(prepared, &units);
+                texts.push(PrunedText { query: context.request.queries[query], text, sentences });
+                read.push(ReadUnits { number, place, units });
+            }
+        }
+    }
+    yield_now().await;
+    let answers = prune::read(context, &texts, own).await?;
+    context.ranking(|_| {
+        let mut of_answer: BTreeMap<(usize, usize), FxHashMap<usize, f32>> = BTreeMap::new();
+        for (ReadUnits { number, place, units }, answer) in read.into_iter().zip(answers) {
+            let of_page = of_answer.entry((number, place)).or_default();
+            for (unit, probability) in units.zip(answer.probabilities) {
+                let best = of_page.entry(unit).or_insert(0.0);
+                *best = best.max(probability);
+            }
+        }
+        for (number, SharedPages(searched)) in shared.iter_mut().enumerate() {
+            for (place, seeds) in searched.iter_mut().enumerate() {
+                let units = of_answer.remove(&(number, place)).unwrap_or_default();
+                let least = least_kept(pruner, units.values().copied(), own);
+                seeds.prune(&units, least, &pages[seeds.page()], context.question);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The units of candidates with those around them; together where they meet.
+fn with_units_around(mut candidates: Vec<Range<usize>>, count: usize) -> Vec<Range<usize>> {
+    candidates.sort_unstable_by_key(|units| units.start);
+    let mut merged: Vec<Range<usize>> = Vec::new();
+    for units in candidates {
+        let around = units.start.saturating_sub(UNITS_AROUND)..(units.end + UNITS_AROUND).min(count);
+        match merged.last_mut().filter(|last| last.end >= around.start) {
+            Some(last) => last.end = last.end.max(around.end),
+            None => merged.push(around),
+        }
+    }
+    merged
+}
+
+/// The text of units, and the sentences that cover it.
+fn sentences_of<'page>(prepared: &'page PreparedPage, run: &Range<usize>) -> (&'page str, Vec<ByteSpan>) {
+    let units = &prepared.parsed.units;
+    let whole = units.span(run);
+    let starts = units.spans[run.clone()].iter().map(|span| span.start - whole.start);
+    let ends = starts.clone().skip(1).chain([whole.end - whole.start]);
+    (whole.of(prepared.text.text()), starts.zip(ends).map(|(start, end)| ByteSpan { start, end }).collect())
 }
 
 /// The best passages of all pages, as pairs of a place in `searched` and a passage.
@@ -163,10 +251,12 @@ fn passages_on(
     let (engine, question, call) = (context.engine, context.question, context.call);
     let ranked: Vec<RankedPage> = searched.iter().map(|seeds| seeds.ranked(pages, question)).collect();
     let check = call.own_checker();
-    let mut chosen = if question.bounds.counts_tokens() {
-        highlights::choose_counted_passages(&ranked, &question.bounds, &check, |text| engine.budgeted(text, call))?
+    let is_pruned = searched.iter().any(|seeds| seeds.is_pruned);
+    let bounds = if is_pruned { question.bounds.of_kept() } else { question.bounds };
+    let mut chosen = if bounds.counts_tokens() {
+        highlights::choose_counted_passages(&ranked, &bounds, &check, |text| engine.budgeted(text, call))?
     } else {
-        highlights::choose_passages(&ranked, &question.bounds, &check)?
+        highlights::choose_passages(&ranked, &bounds, &check)?
     };
     for twin in chosen.iter_mut().flatten().flat_map(|passage| &mut passage.twins) {
         twin.page = searched[twin.page].page();
@@ -219,7 +309,7 @@ impl<'query> SharedSeeds<'query> {
         let seeds = rankings[1..].iter().fold(Cow::Borrowed(&first.seeds), best);
         let titles = rankings.iter().map(|(_, ranking)| ranking.title_relevance());
         let title = titles.fold(f32::NEG_INFINITY, f32::max);
-        Self { rankings, seeds, rescored: None, title }
+        Self { rankings, seeds, rescored: None, is_pruned: false, title }
     }
 
     fn page(&self) -> usize {
@@ -230,9 +320,30 @@ impl<'query> SharedSeeds<'query> {
     fn ranked<'ranked>(&'ranked self, pages: &'ranked [PreparedPage], question: &Question) -> RankedPage<'ranked> {
         let prepared = &pages[self.page()];
         match &self.rescored {
+            Some(kept) if self.is_pruned && question.expands() => {
+                RankedPage { seeds: Seeds::Kept, ..ranked_page(prepared, kept, 0.0, question) }
+            }
             Some(rescored) => ranked_page(prepared, rescored, 0.0, question),
             None => ranked_page(prepared, &self.seeds, self.title, question),
         }
+    }
+
+    /// Keeps the seeds with a unit of at least this probability.
+    fn prune(&mut self, units: &FxHashMap<usize, f32>, least: f32, prepared: &PreparedPage, question: &Question) {
+        let is_kept = |probability: &f32| *probability >= least;
+        let kept: FxHashMap<usize, f32> = if question.expands() {
+            units
+                .iter()
+                .filter(|(_, probability)| is_kept(probability))
+                .map(|(unit, p)| (*unit, logit_of(*p)))
+                .collect()
+        } else {
+            let best =
+                |window: &Range<usize>| window.clone().filter_map(|unit| units.get(&unit)).copied().reduce(f32::max);
+            let windows = prepared.parsed.windows.iter().enumerate();
+            windows.filter_map(|(seed, window)| Some((seed, logit_of(best(window).filter(is_kept)?)))).collect()
+        };
+        (self.rescored, self.is_pruned) = (Some(self.seeds.kept(&kept)), true);
     }
 
     /// The query that a seed answers best, and its ranking of the page.

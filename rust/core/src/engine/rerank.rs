@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::cache::CacheKey;
 use super::context::CallContext;
 use super::{Engine, SchedulerState, check_length, token_count};
-use crate::encoder::Encoder;
 use crate::encoder::model::Model;
+use crate::encoder::{Encoder, PairSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
@@ -41,25 +41,31 @@ pub(super) struct QueryPassages<'call> {
 }
 
 impl Engine {
-    /// Adds the tokenizer of a reranker whose weights the encoder has, or else `scores`: an encoder that only scores
+    /// Adds the tokenizer of a reranker whose weights the encoder has, or else `scores`: an encoder that only computes
     /// pairs, with devices of its own.
     ///
     /// # Errors
     /// As [`PairTokens::read`]; [`ErrorKind::Internal`] if neither has its weights.
     pub fn with_reranker(mut self, reranker: &Model, scores: Option<Box<dyn Encoder>>) -> Result<Self> {
+        let pairs = self.add_pairs(scores)?;
+        let tokens = PairTokens::read(reranker)?;
+        tokens.check_vocabulary(pairs.vocabulary)?;
+        self.reranker = Some(tokens);
+        Ok(self)
+    }
+
+    /// Adds an encoder of pairs, if there is one beside that of vectors, and returns what pairs may be.
+    pub(super) fn add_pairs(&mut self, scores: Option<Box<dyn Encoder>>) -> Result<PairSpec> {
         let of_scores = scores.as_ref().map(|encoder| encoder.spec());
         let pairs = of_scores.unwrap_or(&self.spec).capabilities.pairs;
-        let pairs = pairs.ok_or_else(|| Error::new(ErrorKind::Internal, "no encoder has the reranker's weights"))?;
+        let pairs = pairs.ok_or_else(|| Error::new(ErrorKind::Internal, "no encoder has the weights for pairs"))?;
         self.score_stats = of_scores.map(|spec| Arc::new(DeviceStats::new(spec)));
         if let SchedulerState::Idle(encoders) = self.scheduler.get_mut().unwrap_or_else(PoisonError::into_inner)
             && let Some(encoders) = encoders.get_mut().unwrap_or_else(PoisonError::into_inner)
         {
             encoders.scores = scores;
         }
-        let tokens = PairTokens::read(reranker)?;
-        tokens.check_vocabulary(pairs.vocabulary)?;
-        self.reranker = Some(tokens);
-        Ok(self)
+        Ok(pairs)
     }
 
     /// The tokenizer of the reranker, if there is one.
@@ -96,26 +102,27 @@ impl Engine {
         let mut scored = PairScores { truncated_query, tokenizing, ..PairScores::default() };
         let began = Instant::now();
         let pages = read.iter().map(|(page, ..)| Arc::clone(page)).collect();
-        let logits = self.score_rows(&scheduler, pages, call, |rows, tokens| {
+        let logits = self.encode_pairs(&scheduler, Wanted::Score, pages, call, |rows, tokens| {
             (scored.encoded, scored.tokens) = (rows, tokens);
             call.check_tokens(tokens)
         });
-        let mut logits = logits.await?.into_iter();
+        let mut logits = logits.await?.into_iter().map(|values| values[0]);
         self.profiler.record_call(Stage::Wait, began);
         let best = |windows: &usize| logits.by_ref().take(*windows).fold(f32::NEG_INFINITY, f32::max);
         scored.logits = read.iter().flat_map(|(_, counts, _)| counts).map(best).collect();
         Ok(scored)
     }
 
-    /// The logits of all rows, in one job. Equal and cached ones are not computed again; `count` learns the rows and tokens
-    /// that are.
-    async fn score_rows(
+    /// The values of all rows, in one job: a score, or labels of tokens. Equal and cached ones are not computed again;
+    /// `count` learns the rows and tokens that are.
+    pub(super) async fn encode_pairs(
         &self,
         scheduler: &Scheduler,
+        wanted: Wanted,
         pages: Vec<Arc<TokenPage>>,
         call: &Call<'_>,
         count: impl FnOnce(usize, usize) -> Result<()>,
-    ) -> Result<Vec<f32>> {
+    ) -> Result<Vec<Arc<[f32]>>> {
         let rows =
             pages.iter().flat_map(|page| (0..page.len()).map(|window| RowSource { page: Arc::clone(page), window }));
         let rows: Vec<RowSource> = rows.collect();
@@ -123,10 +130,13 @@ impl Engine {
         let encode = async |missing: &[usize]| {
             let rows: Vec<RowSource> = missing.iter().map(|row| rows[*row].clone()).collect();
             count(rows.len(), token_count(&rows))?;
-            scheduler.submit_for(Wanted::Score, rows, call)?.await
+            scheduler.submit_for(wanted.clone(), rows, call)?.await
         };
-        let logits = self.cache.vectors(&keys, 1, encode).await?;
-        Ok(logits.iter().map(|logit| logit[0]).collect())
+        let width = |row: usize| match wanted {
+            Wanted::Labels => rows[row].page.row_len(rows[row].window),
+            _ => 1,
+        };
+        self.cache.vectors(&keys, width, encode).await
     }
 }
 
@@ -155,8 +165,8 @@ pub(super) async fn score(context: &mut CallContext<'_, '_>, queries: &[QueryPas
         work.tokens += tokens;
         call.check_tokens(work.tokens)
     };
-    let logits = engine.score_rows(&scheduler, pages.clone(), call, count).await?;
+    let logits = engine.encode_pairs(&scheduler, Wanted::Score, pages.clone(), call, count).await?;
     context.record(Stage::Wait, began);
-    let mut logits = logits.into_iter();
+    let mut logits = logits.into_iter().map(|values| values[0]);
     Ok(pages.iter().map(|page| logits.by_ref().take(page.len()).collect()).collect())
 }

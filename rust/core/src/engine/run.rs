@@ -7,7 +7,7 @@
 use super::comparison::{Comparison, score};
 use super::context::CallContext;
 use super::documents::read_documents;
-use super::passages::{SharedPages, passages_of_answers, provisional_passages, rescore};
+use super::passages::{SharedPages, passages_of_answers, provisional_passages, prune, rescore};
 use super::prepared::prepare;
 use super::scale::cosine_scale;
 use super::short_texts::encode_queries;
@@ -79,6 +79,8 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     let mut shared = context.ranking(|context| Ok(SharedPages::of(context, &rankings)))?;
     if engine.reranker().is_some() && question.rerank_top > 0 {
         rescore(&mut context, &mut shared, &pages).await?;
+    } else if engine.pruner().is_some() && question.rerank_top > 0 {
+        prune(&mut context, &mut shared, &pages).await?;
     }
     let passages = context.ranking(|context| passages_of_answers(context, &shared, &pages))?;
     let answers = context.ranking(|_| Answers::new(&passages, &pages, question, call))?;

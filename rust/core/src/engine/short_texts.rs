@@ -76,7 +76,7 @@ pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &s
         context.record(Stage::Wait, began);
         Ok(vectors)
     };
-    let vectors = engine.cache.vectors(&keys, engine.spec.dimension, encode).await?;
+    let vectors = engine.cache.vectors(&keys, |_| engine.spec.dimension, encode).await?;
     Ok(vectors.iter().map(|vector| vector.to_vec()).collect())
 }
 

@@ -43,6 +43,8 @@ pub struct Bounds {
     pub(super) order: Order,
     /// `None` if the caller leaves it out.
     min_score: Option<f32>,
+    /// Whether it is the caller's own number.
+    is_number: bool,
     pub(super) purpose: Purpose,
 }
 
@@ -127,6 +129,7 @@ impl Bounds {
             total,
             #[expect(clippy::cast_possible_truncation, reason = "scores are single precision; a bound needs no more")]
             min_score: min_score.map(|least| least as f32),
+            is_number: matches!(limits.min_score, Some(MinScore::Score(_))),
             order,
             dedupe,
             purpose: Purpose::Answer,
@@ -137,6 +140,16 @@ impl Bounds {
     pub fn candidates(&self, count: usize) -> Self {
         let purpose = Purpose::Candidates { are_groups: self.max_passages().is_none() };
         Self { purpose, top_k: usize::MAX, total: count, order: Order::Score, min_score: None, ..*self }
+    }
+
+    /// The bounds of passages of which a pruner has said that they answer.
+    pub fn of_kept(&self) -> Self {
+        Self { min_score: Some(f32::MIN_POSITIVE), ..*self }
+    }
+
+    /// The number that the caller passed as `min_score`.
+    pub fn own_min_score(&self) -> Option<f32> {
+        self.min_score.filter(|_| self.is_number)
     }
 
     /// Passages of a page; `None` if only a budget limits them.

@@ -97,10 +97,12 @@ impl<'page> PageSelection<'page> {
         let remaining =
             Budget { chars: self.remaining.chars.min(shared.chars), tokens: self.remaining.tokens.min(shared.tokens) };
         let max_group = bounds.page_budget();
-        let joins = bounds.max_passages().is_none() && matches!(self.ranked.seeds, Seeds::Units(_));
+        let joins = bounds.max_passages().is_none() && !matches!(self.ranked.seeds, Seeds::Windows(_));
         let run = match self.ranked.seeds {
             Seeds::Windows(windows) => windows[seed].clone(),
-            Seeds::Units(_) if joins || bounds.purpose == (Purpose::Candidates { are_groups: true }) => {
+            // A run is walked once, not from each of its units.
+            Seeds::Kept if self.overlaps(&(seed..seed + 1)) => return Choice::Dropped,
+            Seeds::Units(_) | Seeds::Kept if joins || bounds.purpose == (Purpose::Candidates { are_groups: true }) => {
                 self.group(seed, max_group)
             }
             Seeds::Units(max_units) => {
@@ -111,6 +113,7 @@ impl<'page> PageSelection<'page> {
                     self.expand(start, max_units, remaining, max_group)
                 }
             }
+            Seeds::Kept => self.kept_run(seed, remaining, max_group),
         };
         if self.overlaps(&run) {
             return Choice::Dropped;
@@ -221,6 +224,25 @@ impl<'page> PageSelection<'page> {
         }
         self.steps = self.steps.saturating_sub(steps);
         best.1
+    }
+
+    /// The run of units around a seed that are kept, within one section and the budget.
+    fn kept_run(&self, seed: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
+        let mut run = self.group(seed, max_group);
+        let joined = |run: &Range<usize>, unit: usize| {
+            let is_kept = self.ranked.scores.logits.get(unit).is_some_and(|logit| logit.is_finite());
+            let added = if is_kept { self.group(unit, max_group) } else { return None };
+            let joined = run.start.min(added.start)..run.end.max(added.end);
+            let is_one = self.sections.are_one(joined.start, joined.end - 1);
+            (is_one && !self.overlaps(&added) && remaining.fits(self.length(&joined))).then_some(joined)
+        };
+        while let Some(longer) = joined(&run, run.end) {
+            run = longer;
+        }
+        while let Some(longer) = run.start.checked_sub(1).and_then(|unit| joined(&run, unit)) {
+            run = longer;
+        }
+        run
     }
 
     /// Adds the group of an adjacent unit; `None` if that is already selected, or would exceed a limit.

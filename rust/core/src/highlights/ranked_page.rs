@@ -13,6 +13,8 @@ pub(crate) enum Seeds<'page> {
     Windows(&'page [Range<usize>]),
     /// Passages grow from units to at most this number of units, unless a group is longer.
     Units(usize),
+    /// Passages are runs of units with a finite logit, and of their groups.
+    Kept,
 }
 
 /// A page and its ranked seeds.

@@ -112,6 +112,18 @@ impl RankedSeeds {
     }
 }
 
+impl RankedSeeds {
+    /// The seeds that a pruner keeps, in the order of its logits; no other is a passage.
+    pub(crate) fn kept(&self, kept: &FxHashMap<usize, f32>) -> Self {
+        // Excluded seeds stay so.
+        let logit = |(seed, own): (usize, &f32)| {
+            kept.get(&seed).copied().filter(|_| own.is_finite()).unwrap_or(f32::NEG_INFINITY)
+        };
+        let logits: Vec<f32> = self.logits.iter().enumerate().map(logit).collect();
+        Self { relevance: self.relevance.clone(), order: logits.clone(), logits }
+    }
+}
+
 impl<'query> PageRanking<'query> {
     fn new(scored: ScoredWindows<'query>) -> Self {
         let seeds = RankedSeeds::new(&scored);

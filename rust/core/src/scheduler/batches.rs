@@ -55,6 +55,8 @@ pub(crate) enum Wanted {
     TokenVectors,
     /// The score of the pair of texts that it is.
     Score,
+    /// A label for each token of the pair of texts that it is.
+    Labels,
 }
 
 /// A row's ids: one window of a page.
@@ -83,7 +85,7 @@ pub(crate) struct BatchRows {
 
 struct ActiveJob<R> {
     job: Job<R>,
-    /// For vectors of tokens: the number of tokens before each row, and last that of all rows. Otherwise empty.
+    /// For values of tokens: the number of tokens before each row, and last that of all rows. Otherwise empty.
     token_starts: Vec<usize>,
     /// Rows not yet in a batch, the longest last.
     waiting: Vec<usize>,
@@ -151,7 +153,7 @@ impl<R> Batches<R> {
         self.queue.push(job.priority, id);
         let token_starts = match job.wanted {
             Wanted::Vector | Wanted::Cosines(_) | Wanted::Score => Vec::new(),
-            Wanted::TokenVectors => {
+            Wanted::TokenVectors | Wanted::Labels => {
                 let end = |tokens: &mut usize, row: &RowSource| {
                     *tokens += row.len();
                     Some(*tokens)
@@ -381,6 +383,7 @@ impl Wanted {
             Self::Vector | Self::Cosines(_) => Output::Vectors,
             Self::TokenVectors => Output::TokenVectors,
             Self::Score => Output::Scores,
+            Self::Labels => Output::Labels,
         }
     }
 }

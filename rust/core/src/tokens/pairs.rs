@@ -1,4 +1,4 @@
-//! Pairs of texts as a reranker reads them: a query and a passage in one row, as the tokenizer's template joins them.
+//! Pairs of texts as a reranker or a pruner reads them: a query and a passage in one row, as the tokenizer's template joins them.
 
 use tokenizers::Tokenizer;
 
@@ -8,10 +8,10 @@ use crate::encoder::model::{Model, Prompts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::text_pool;
 
-/// A reranker's tokenizer.
+/// The tokenizer of a reranker or a pruner.
 #[derive(Debug)]
 pub struct PairTokens {
-    tokens: Tokens,
+    pub(super) tokens: Tokens,
     join: Join,
 }
 
@@ -61,7 +61,7 @@ struct Passage {
 }
 
 impl PairTokens {
-    /// Reads the tokenizer of a reranker.
+    /// Reads the tokenizer of a model of pairs.
     ///
     /// # Errors
     /// As [`Tokens::read`]; [`ErrorKind::UnsupportedModel`] if its template for pairs is of another form.
@@ -164,6 +164,35 @@ impl PairTokens {
         max_tokens.min(self.tokens.limit) - around.iter().map(Vec::len).sum::<usize>().min(max_tokens)
     }
 
+    /// The ids of a passage after a query of `query` ids, which leaves it half of the row at least.
+    fn room_after(&self, around: &[Vec<i32>; 3], query: usize) -> usize {
+        let room = self.room(around, self.tokens.limit);
+        room - query.min(room / 2)
+    }
+
+    /// As [`Self::room_after`], for slices of a text.
+    pub fn slice_room(&self, query: usize) -> usize {
+        match &self.join {
+            Join::Template { around, .. } => self.room_after(around, query),
+            Join::Prompt(_) => 0,
+        }
+    }
+
+    /// The ids of a query that leaves slices half of a row.
+    pub fn slice_query(&self, text: &str, check: &Check) -> Result<Vec<i32>> {
+        let Join::Template { around, .. } = &self.join else { return Ok(Vec::new()) };
+        let (mut ids, _) = self.query(around, text, check)?;
+        ids.truncate(self.room_after(around, usize::MAX));
+        Ok(ids)
+    }
+
+    /// The rows of a query of [`Self::slice_query`] with slices of a text's ids, of at most [`Self::slice_room`].
+    pub fn slice_rows<'ids>(&self, query: &[i32], slices: impl Iterator<Item = &'ids [i32]>) -> TokenPage {
+        let Join::Template { around, first_type } = &self.join else { return TokenPage::default() };
+        let passages: Vec<Passage> = slices.map(|ids| Passage { ids: ids.to_vec(), is_cut: false }).collect();
+        joined((around, *first_type), query, &passages, self.room(around, self.tokens.limit))
+    }
+
     /// The ids of a query, and whether they are too many for any row.
     fn query(&self, around: &[Vec<i32>; 3], text: &str, check: &Check) -> Result<(Vec<i32>, bool)> {
         let prompt = &self.tokens.prompts.query;
@@ -190,9 +219,7 @@ impl PairTokens {
         total: usize,
         check: &Check,
     ) -> Result<Vec<Passage>> {
-        let room = self.room(around, self.tokens.limit);
-        // A query leaves a passage half of the row at least.
-        let room = room - query.min(room / 2);
+        let room = self.room_after(around, query);
         let mut ids = self.tokens.first_ids(text, total, check)?;
         ids.truncate(total);
         if ids.len() <= room {

@@ -328,7 +328,7 @@ impl Encoder for FakeEncoder {
                 Output::TokenVectors => {
                     values.extend(ids.iter().flat_map(|id| [f32::from(i16::try_from(*id).unwrap()), vector[3]]));
                 }
-                Output::Scores => unreachable!("its capabilities lack pairs"),
+                Output::Scores | Output::Labels => unreachable!("its capabilities lack pairs"),
                 Output::Cosines => {
                     let queries = batch.queries.chunks_exact(DIMENSION);
                     let is_nan = vector.iter().any(|value| value.is_nan());

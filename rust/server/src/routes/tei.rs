@@ -170,6 +170,18 @@ struct SimilarityParameters {
     prompt_name: Option<Purpose>,
 }
 
+/// A pruner.
+#[derive(Serialize, JsonSchema)]
+struct PrunerInfo<'app> {
+    name: &'app str,
+    /// Hash of weights, tokenizer and configuration.
+    sha: Option<String>,
+    /// Sentences with this probability or a higher one are kept.
+    threshold: f32,
+    /// As its card names it; null if the directory has no card.
+    licence: Option<&'app str>,
+}
+
 /// The model and the limits of the server.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Info<'app> {
@@ -177,6 +189,8 @@ pub(crate) struct Info<'app> {
     served_model_name: &'app str,
     /// Hash of weights, tokenizer and configuration; null if the weights are unknown.
     model_sha: Option<String>,
+    /// What `--pruner` names; null without it.
+    pruner: Option<PrunerInfo<'app>>,
     model_dtype: &'app str,
     model_type: ModelType,
     /// Running and queued requests; excess requests get 429.
@@ -322,7 +336,15 @@ async fn info(State(app): State<Arc<App>>) -> Response {
         // It has no names for other means, and for several modes.
         [Pooling::Mean | Pooling::MeanSqrtLength | Pooling::WeightedMean] | [] | [_, _, ..] => "mean",
     };
+    let pruner_id = app.pruner_id().await;
+    let pruner = app.engine.pruner().map(|pruner| PrunerInfo {
+        name: pruner.name(),
+        sha: pruner_id,
+        threshold: pruner.threshold(),
+        licence: pruner.licence(),
+    });
     let info = Info {
+        pruner,
         model_id: &settings.model_name,
         served_model_name: &settings.model_name,
         model_sha: app.model_id().await,

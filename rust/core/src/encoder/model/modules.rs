@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::files::{invalid, number, optional, required, text, unsupported};
-use super::{Activation, Pooling};
+use super::{Activation, Model, Pooling};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A step from the pooled vector to the model's.
@@ -45,6 +45,12 @@ pub enum Module {
 }
 
 impl Module {
+    /// The last layer of a class of transformers, in the files of its model.
+    pub(super) fn classifier(model: &Model, name: &'static str, inputs: usize, outputs: usize) -> Self {
+        let (folder, activation) = (model.directory.clone(), Activation::Identity);
+        Self::Dense { folder, name, inputs, outputs, bias: true, activation }
+    }
+
     /// The folder of the weights of a module that takes vectors of a width; `None` for one without weights.
     ///
     /// # Errors
@@ -98,13 +104,18 @@ impl Modules {
         }
     }
 
+    /// Of a model of pairs whose class says what follows the transformer.
+    pub(super) fn of_pairs(root: &Path) -> Self {
+        Self { is_reranker: true, ..Self::plain(root) }
+    }
+
     pub(super) fn read(root: &Path) -> Result<Self> {
         Self::read_list(root, Self::plain(root))
     }
 
     /// The modules of a reranker: without a list of them, what follows the transformer has the class's own names.
     pub(super) fn read_reranker(root: &Path) -> Result<Self> {
-        Self::read_list(root, Self { is_reranker: true, ..Self::plain(root) })
+        Self::read_list(root, Self::of_pairs(root))
     }
 
     fn read_list(root: &Path, mut found: Self) -> Result<Self> {

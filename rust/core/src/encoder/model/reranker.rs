@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// What the classes of transformers call the layers before the logit.
 #[derive(Clone, Copy)]
-enum Classifier {
+pub(super) enum Classifier {
     /// A pooler with tanh, and a linear layer.
     Pooler,
     /// Two layers with a function between them.
@@ -153,7 +153,7 @@ fn classifier(model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)>
     if let Some(class) = own_code.filter(|class| !class.contains("JinaBert") && !class.contains("NewFor")) {
         return Err(unsupported(path, &format!("code of its own: auto_map names {class:?}")));
     }
-    let Some((_, classifier)) = CLASSIFIERS.iter().find(|(name, _)| *name == family) else {
+    let Some(classifier) = family_of(family) else {
         let known = CLASSIFIERS.map(|(name, _)| format!("{name}{CLASS}")).join(", ");
         return Err(unsupported(path, &format!("the reranker {family}{CLASS}; known are {known}")));
     };
@@ -162,53 +162,87 @@ fn classifier(model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)>
     if labels != 1 {
         return Err(no_reranker(path, &format!("a classifier of {labels} labels")));
     }
-    let hidden = Transformer::read(model)?.hidden;
-    let dense = |name, outputs, bias, activation| Module::Dense {
-        folder: model.directory.clone(),
-        name,
-        inputs: hidden,
-        outputs,
-        bias,
-        activation,
+    classifier.layers(model, path)
+}
+
+/// What a family's classes have before the logit.
+pub(super) fn family_of(name: &str) -> Option<Classifier> {
+    CLASSIFIERS.iter().find(|(known, _)| *known == name).map(|(_, classifier)| *classifier)
+}
+
+impl Classifier {
+    /// That of the class for sequences of the model's family.
+    pub(super) fn of_model_type(model: &Model, path: &Path) -> Result<Self> {
+        let letters = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+        let own = letters(&model.model_type);
+        let found = CLASSIFIERS.iter().find(|(family, _)| letters(family) == own);
+        found.map(|(_, classifier)| *classifier).ok_or_else(|| {
+            let known = CLASSIFIERS.map(|(name, _)| name).join(", ");
+            unsupported(path, &format!("a head of the model_type {:?}; known are {known}", model.model_type))
+        })
+    }
+
+    /// Pooling, and the layers after it.
+    pub(super) fn layers(self, model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)> {
+        let hidden = Transformer::read(model)?.hidden;
+        let dense = |name, activation| Module::Dense {
+            folder: model.directory.clone(),
+            name,
+            inputs: hidden,
+            outputs: hidden,
+            bias: true,
+            activation,
+        };
+        let last = |name| Module::classifier(model, name, hidden, 1);
+        let cls = vec![Pooling::Cls];
+        Ok(match self {
+            Self::Pooler => (cls, vec![dense("pooler.dense", Activation::Tanh), last("classifier")]),
+            Self::Two(first, activation, name) => (cls, vec![dense(first, activation), last(name)]),
+            Self::Last => {
+                let (folder, activation) = (model.directory.clone(), Activation::Identity);
+                let score =
+                    Module::Dense { folder, name: "score", inputs: hidden, outputs: 1, bias: false, activation };
+                (vec![Pooling::Last], vec![score])
+            }
+            Self::Prediction => {
+                let pooling = match text(&model.config, "classifier_pooling").unwrap_or("cls") {
+                    "cls" => Pooling::Cls,
+                    "mean" => Pooling::Mean,
+                    other => {
+                        return Err(unsupported(
+                            path,
+                            &format!("classifier_pooling {other:?}; known are cls and mean"),
+                        ));
+                    }
+                };
+                let mut modules = prediction_head(model, hidden, path)?;
+                modules.push(last("classifier"));
+                (vec![pooling], modules)
+            }
+        })
+    }
+}
+
+/// `ModernBERT`'s layers before a classifier of sequences or tokens.
+pub(super) fn prediction_head(model: &Model, hidden: usize, path: &Path) -> Result<Vec<Module>> {
+    let (config, folder) = (&model.config, model.directory.clone());
+    let flag = |key| config.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let name = text(config, "classifier_activation").unwrap_or("gelu");
+    let activation = Activation::parse(name).ok_or_else(|| {
+        let known = Activation::NAMES.map(|(name, _)| name).join(", ");
+        unsupported(path, &format!("classifier_activation {name:?}; known are {known}"))
+    })?;
+    let epsilon = config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5);
+    let norm = Module::LayerNorm {
+        folder: folder.clone(),
+        name: "head.norm",
+        width: hidden,
+        bias: flag("norm_bias"),
+        epsilon,
     };
-    let cls = vec![Pooling::Cls];
-    Ok(match classifier {
-        Classifier::Pooler => (
-            cls,
-            vec![
-                dense("pooler.dense", hidden, true, Activation::Tanh),
-                dense("classifier", 1, true, Activation::Identity),
-            ],
-        ),
-        Classifier::Two(first, activation, last) => {
-            (cls, vec![dense(first, hidden, true, *activation), dense(last, 1, true, Activation::Identity)])
-        }
-        Classifier::Last => (vec![Pooling::Last], vec![dense("score", 1, false, Activation::Identity)]),
-        Classifier::Prediction => {
-            let flag = |key| config.get(key).and_then(Value::as_bool).unwrap_or(false);
-            let pooling = match text(config, "classifier_pooling").unwrap_or("cls") {
-                "cls" => Pooling::Cls,
-                "mean" => Pooling::Mean,
-                other => {
-                    return Err(unsupported(path, &format!("classifier_pooling {other:?}; known are cls and mean")));
-                }
-            };
-            let name = text(config, "classifier_activation").unwrap_or("gelu");
-            let activation = Activation::parse(name).ok_or_else(|| {
-                let known = Activation::NAMES.map(|(name, _)| name).join(", ");
-                unsupported(path, &format!("classifier_activation {name:?}; known are {known}"))
-            })?;
-            let norm = Module::LayerNorm {
-                folder: model.directory.clone(),
-                name: "head.norm",
-                width: hidden,
-                bias: flag("norm_bias"),
-                epsilon: config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5),
-            };
-            let first = dense("head.dense", hidden, flag("classifier_bias"), activation);
-            (vec![pooling], vec![first, norm, dense("classifier", 1, true, Activation::Identity)])
-        }
-    })
+    let bias = flag("classifier_bias");
+    let dense = Module::Dense { folder, name: "head.dense", inputs: hidden, outputs: hidden, bias, activation };
+    Ok(vec![dense, norm])
 }
 
 /// Whether the function that makes a score of the logit is one that keeps the order. It is not applied: scores are

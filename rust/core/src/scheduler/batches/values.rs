@@ -60,7 +60,7 @@ impl<R> Batches<R> {
         let Self { jobs, scores, .. } = self;
         let Some(ActiveJob { job, token_starts, unwritten, .. }) = jobs.get_mut(&target.job) else { return };
         let values = match (&job.wanted, offsets.find(target.job)) {
-            (Wanted::Vector | Wanted::TokenVectors | Wanted::Score, _) => values,
+            (Wanted::Vector | Wanted::TokenVectors | Wanted::Score | Wanted::Labels, _) => values,
             (Wanted::Cosines(_), Some((start, end))) => &values[start..end],
             (Wanted::Cosines(queries), None) => {
                 queries.compare(values, scores);
