@@ -2,12 +2,13 @@
 //!
 //! [`claims`] cuts the text into sentences and reads the [`markers`] of sources in it. The engine finds passages for all
 //! sentences that claim something; each page is read and encoded once. [`evidence`] says how much of a sentence passages have:
-//! its words, and its [`facts`] by value.
+//! its words, and its [`facts`] by value and [`units`].
 
 mod claims;
 mod evidence;
 mod facts;
 mod markers;
+mod units;
 
 use std::sync::Arc;
 

@@ -69,6 +69,15 @@ def test_highlight_knows_its_page_and_rectangles(highlighter: pullquote.Highligh
     assert report.page_sizes[1].tolist() == pytest.approx([210 * MILLIMETRE, 297 * MILLIMETRE], abs=0.1)
 
 
+def test_pdf_supports_a_claim() -> None:
+    report = documents.read(pdf(three_pages))
+    (sentence,) = pullquote.cite(f"{ANSWER} [1]", [report.text], format=report.format).sentences
+    (passage,) = sentence.passages
+    assert (sentence.support, sentence.markers[0].status) == ("full", "supported")
+    assert report.text[passage.start : passage.end] == passage.text
+    assert " ".join(passage.text.split()).endswith(ANSWER)
+
+
 def test_documents_of_the_same_content_are_equal() -> None:
     content = pdf(three_pages)
     assert documents.read(content) == documents.read(content)

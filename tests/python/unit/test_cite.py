@@ -142,3 +142,82 @@ def test_invalid_call_of_cite_raises(
 def test_empty_page_supports_nothing() -> None:
     cited = pullquote.cite("Bread is baked from flour [1].", [""])
     assert (cited.sentences[0].support, cited.sentences[0].markers[0].status) == ("none", "unsupported")
+
+
+TOWER = (
+    "# Aston Tower\n\nThe Aston Tower was 110.6 m tall when it opened. Its lift takes 40 s to the top. Tickets cost $12, and "
+    "35% of the visitors come by train. The tower draws 5,000 people on a Sunday.\n\nThe bridge next to it is 2.4 km long."
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "support"),
+    [
+        ("The Aston Tower stood 110.6 metres high.", "full"),
+        ("The lift of the Aston Tower takes 40 seconds to the top.", "full"),
+        ("Tickets cost 12 dollars.", "full"),
+        ("35 per cent of the visitors come by train.", "full"),
+        ("The Aston Tower draws 5k people on a Sunday.", "full"),
+        ("The Aston Tower draws 5 thousand people on a Sunday.", "full"),
+        ("The bridge next to the Aston Tower has a length of 2.4 kilometers.", "full"),
+        ("The Aston Tower stood 110.6 feet high.", "110.6"),
+        ("The Aston Tower stood 116.0 metres high.", "116.0"),
+        ("The bridge next to the Aston Tower is 2.4 miles long.", "2.4"),
+        ("Tickets cost 12 euros.", "12"),
+    ],
+)
+def test_units_count_by_value_and_kind(claim: str, support: str) -> None:
+    (sentence,) = pullquote.cite(claim, [TOWER]).sentences
+    if support == "full":
+        assert (sentence.support, [*sentence.missing]) == ("full", [])
+    else:
+        assert sentence.support != "full"
+        assert [fact.text for fact in sentence.missing] == [support]
+
+
+@pytest.mark.parametrize(
+    ("page", "claim", "changed", "missing"),
+    [
+        (
+            "Der Fernsehturm ist 368 Meter hoch. Er wurde 1969 eröffnet. Im Restaurant drehen sich die Tische.",
+            "Der Fernsehturm hat eine Höhe von 368 m.",
+            "Der Fernsehturm hat eine Höhe von 386 m.",
+            "386",
+        ),
+        (
+            "Le viaduc mesure 2 460 mètres. Il a été ouvert en décembre 2004. Le péage coûte 12 euros en été.",
+            "Le viaduc a été ouvert en décembre 2004.",
+            "Le viaduc a été ouvert en décembre 2006.",
+            "décembre 2006",
+        ),
+        (
+            "El faro tiene 42 metros de altura. Funciona desde 1853. El 15% de los visitantes llega en barco.",
+            "El 15 por ciento de los visitantes del faro llega en barco.",
+            "El 51 por ciento de los visitantes del faro llega en barco.",
+            "51",
+        ),
+        (
+            "この塔の高さは333メートルである。1958年に完成した。料金は1,200円です。",
+            "塔の高さは333 mである。",
+            "塔の高さは338 mである。",
+            "338",
+        ),
+    ],
+)
+def test_claims_in_other_languages(page: str, claim: str, changed: str, missing: str) -> None:
+    (sentence,) = pullquote.cite(claim, [page]).sentences
+    assert (sentence.support, [*sentence.missing]) == ("full", [])
+    (sentence,) = pullquote.cite(changed, [page]).sentences
+    assert sentence.support != "full"
+    assert [fact.text for fact in sentence.missing] == [missing]
+
+
+def test_passages_of_html_have_offsets_in_the_extracted_text_and_in_the_source() -> None:
+    page = (
+        "<html><body><h1>Aston Tower</h1><p>The <b>tower</b> is 110.6&nbsp;m tall.</p><p>It is red.</p></body></html>"
+    )
+    (sentence,) = pullquote.cite("The tower is 110.6 metres high.", [page], format="html").sentences
+    (passage,) = sentence.passages
+    assert sentence.support == "full"
+    assert "tower is 110.6" in passage.text
+    assert "The <b>tower</b> is 110.6&nbsp;m tall." in page[passage.source_start : passage.source_end]

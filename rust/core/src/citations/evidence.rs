@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pullquote_wire::citations::FactKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::facts::{Date, Fact, Value, facts, letters_of};
+use super::facts::{Date, Fact, Value, facts, is_number_word, letters_of};
+use super::units::{Unit, dimension, unit_in_words};
 use crate::quotes::negation::{has_unspaced, is_negation};
 use crate::ranking::terms::{Language, QueryTerm, Term, query_terms, terms};
 use crate::text::page::ByteSpan;
@@ -21,10 +22,21 @@ pub(super) struct Claim {
 }
 
 struct ClaimWord {
-    term: Term,
+    said: Said,
     weight: f32,
-    beginning: Option<String>,
     is_name: bool,
+}
+
+/// What a word of a sentence stands for.
+enum Said {
+    Word {
+        term: Term,
+        beginning: Option<String>,
+        dimension: Option<usize>,
+    },
+    Unit(Unit),
+    /// The numbers that may be meant, and their unit.
+    Number(Vec<String>, Option<Unit>),
 }
 
 /// What a text says, read once for all sentences.
@@ -35,8 +47,11 @@ pub(super) struct Contents {
     all_terms: FxHashSet<Term>,
     /// The first letters of its long words.
     beginnings: FxHashSet<String>,
-    /// How often each number stands here.
-    numbers: FxHashMap<String, usize>,
+    /// Each number, with its unit each time that it stands here.
+    numbers: FxHashMap<String, Vec<Option<Unit>>>,
+    units: FxHashSet<Unit>,
+    /// What is measured: "height" for a tall tower.
+    dimensions: FxHashSet<usize>,
     dates: Vec<Date>,
     names: Vec<Vec<Term>>,
     letters: String,
@@ -75,6 +90,9 @@ const FAMILY: usize = 5;
 /// How much a word of the same family counts.
 const OF_FAMILY: f32 = 0.7;
 
+/// The weight of a number as a word, for each digit up to three: 110.6 hardly stands in two sentences, 2 in many.
+const OF_DIGIT: f32 = 0.4;
+
 /// Of a passage's sentences, those count that have this share of what the best one has.
 const FOCUS: f32 = 0.5;
 
@@ -83,18 +101,27 @@ const ALIKE: f32 = 0.7;
 
 impl Claim {
     pub(super) fn new(text: &str, language: Language, tokens: &Tokens) -> Self {
-        let words = query_terms(text, language).into_iter().filter(|term| !term.text.chars().all(is_of_number));
         let facts = facts(text, language);
+        // Numbers count by their values, also those that are written with letters: 5k, five.
+        let counts = |term: &QueryTerm| !term.text.starts_with(|c: char| c.is_numeric()) && !is_number_word(&term.text);
         let is_name =
             |term: Term| facts.iter().any(|fact| matches!(&fact.value, Value::Name(of) if of.contains(&term)));
+        let of_numbers: FxHashSet<Unit> = facts.iter().filter_map(|fact| fact.unit).collect();
         let word = |term: QueryTerm| ClaimWord {
-            term: term.term,
             weight: term.weight * tokens.rarity(&term.text).max(0.1),
-            beginning: beginning(&term.text),
             is_name: is_name(term.term),
+            said: match unit_in_words(&term.text).filter(|unit| of_numbers.contains(unit)) {
+                Some(unit) => Said::Unit(unit),
+                None => Said::Word {
+                    term: term.term,
+                    beginning: beginning(&term.text),
+                    dimension: dimension(&term.text).filter(|_| !of_numbers.is_empty()),
+                },
+            },
         };
         let all = terms(text, language).into_iter().map(|one| one.term).collect();
-        let words = words.map(word).collect();
+        let words = query_terms(text, language).into_iter().filter(counts).map(word);
+        let words = words.chain(facts.iter().filter_map(ClaimWord::of_number)).collect();
         Self { words, facts, terms: all, negations: negations(text) }
     }
 
@@ -118,9 +145,8 @@ impl Claim {
             Value::Number(values) => {
                 let again = |other: &&Fact| matches!(&other.value, Value::Number(of) if of == values);
                 let wanted = self.facts.iter().filter(again).count();
-                let count = |value: &String| {
-                    said.iter().chain(&named).map(|one| one.numbers.get(value).copied().unwrap_or(0)).sum::<usize>()
-                };
+                let count =
+                    |value: &String| said.iter().chain(&named).map(|one| one.count(value, fact.unit)).sum::<usize>();
                 values.iter().any(|value| count(value) >= wanted)
             }
             Value::Date(_) => said.iter().chain(&named).any(|one| one.has_fact(fact)),
@@ -202,6 +228,16 @@ fn sigmoid(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())
 }
 
+impl ClaimWord {
+    /// A number counts as a word, by its value and unit.
+    fn of_number(fact: &Fact) -> Option<Self> {
+        let Value::Number(values) = &fact.value else { return None };
+        let digits = values.iter().map(|value| value.trim_end_matches('0').bytes().filter(u8::is_ascii_digit).count());
+        let weight = OF_DIGIT * [0.0, 1.0, 2.0, 3.0][digits.max().unwrap_or(0).min(3)];
+        Some(Self { said: Said::Number(values.clone(), fact.unit), weight, is_name: false })
+    }
+}
+
 impl Contents {
     pub(super) fn new(text: &str, language: Language) -> Self {
         let mut contents = Self {
@@ -212,14 +248,21 @@ impl Contents {
         };
         for occurrence in terms(text, language) {
             contents.all_terms.insert(occurrence.term);
-            contents.beginnings.extend(beginning(occurrence.span.of(text)));
+            let word = occurrence.span.of(text);
+            contents.beginnings.extend(beginning(word));
+            contents.dimensions.extend(dimension(word));
         }
         for fact in facts(text, language) {
             match fact.value {
-                Value::Number(values) => values.into_iter().for_each(|value| contents.add_number(value)),
+                Value::Number(values) => {
+                    contents.units.extend(fact.unit);
+                    for value in values {
+                        contents.add_number(value, fact.unit);
+                    }
+                }
                 Value::Date(dates) => {
                     let parts = dates.iter().flat_map(|date| [date.year, date.day]).flatten();
-                    parts.for_each(|part| contents.add_number(part.to_string()));
+                    parts.for_each(|part| contents.add_number(part.to_string(), None));
                     contents.dates.extend(dates);
                 }
                 Value::Name(terms) => contents.names.push(terms),
@@ -229,21 +272,35 @@ impl Contents {
         contents
     }
 
-    fn add_number(&mut self, value: String) {
-        *self.numbers.entry(value).or_default() += 1;
+    fn add_number(&mut self, value: String, unit: Option<Unit>) {
+        self.numbers.entry(value).or_default().push(unit);
+    }
+
+    /// How often a number stands here with no other unit.
+    fn count(&self, value: &str, unit: Option<Unit>) -> usize {
+        let is_same = |other: &&Option<Unit>| unit.is_none() || other.is_none() || **other == unit;
+        self.numbers.get(value).map_or(0, |units| units.iter().filter(is_same).count())
     }
 
     fn has(&self, word: &ClaimWord) -> f32 {
-        if self.all_terms.contains(&word.term) {
+        let (is_here, is_family) = match &word.said {
+            Said::Word { term, beginning, dimension } => (
+                self.all_terms.contains(term)
+                    || dimension.is_some_and(|dimension| self.dimensions.contains(&dimension)),
+                beginning.as_ref().is_some_and(|beginning| self.beginnings.contains(beginning)),
+            ),
+            Said::Unit(unit) => (self.units.contains(unit), false),
+            Said::Number(values, unit) => (values.iter().any(|value| self.count(value, *unit) > 0), false),
+        };
+        if is_here {
             return 1.0;
         }
-        let is_family = word.beginning.as_ref().is_some_and(|beginning| self.beginnings.contains(beginning));
         if is_family { OF_FAMILY } else { 0.0 }
     }
 
     fn has_fact(&self, fact: &Fact) -> bool {
         match &fact.value {
-            Value::Number(values) => values.iter().any(|value| self.numbers.contains_key(value)),
+            Value::Number(values) => values.iter().any(|value| self.count(value, fact.unit) > 0),
             Value::Date(dates) => dates.iter().any(|date| self.dates.iter().any(|other| self.has_date(*date, *other))),
             Value::Name(words) => words.is_empty() || words.iter().any(|term| self.all_terms.contains(term)),
             Value::Quote(letters) => self.letters.contains(&format!(" {letters} ")),
@@ -257,10 +314,6 @@ impl Contents {
         });
         date.month == other.month && date.day.is_none_or(|day| other.day == Some(day)) && has_year
     }
-}
-
-fn is_of_number(c: char) -> bool {
-    c.is_numeric() || matches!(c, '.' | ',' | '-' | '/' | '%')
 }
 
 fn beginning(word: &str) -> Option<String> {

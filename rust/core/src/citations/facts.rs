@@ -6,6 +6,7 @@ pub(super) use dates::Date;
 use dates::dates;
 use pullquote_wire::citations::FactKind;
 
+use super::units::{Unit, unit_of};
 use crate::quotes::amounts::readings;
 use crate::ranking::terms::{Language, Term, terms};
 use crate::text::page::ByteSpan;
@@ -17,6 +18,8 @@ pub(super) struct Fact {
     pub(super) kind: FactKind,
     pub(super) span: ByteSpan,
     pub(super) value: Value,
+    /// Of a number.
+    pub(super) unit: Option<Unit>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,13 @@ pub(super) enum Value {
     Name(Vec<Term>),
     /// Letters and digits with single spaces.
     Quote(String),
+}
+
+/// Whether a word is a part of numbers: "three" or "thousand". Their value says more.
+pub(super) fn is_number_word(word: &str) -> bool {
+    let word = word.to_lowercase();
+    let scale = SCALES.iter().any(|(name, _)| *name == word && name.len() > 2);
+    scale || NUMBER_WORDS.iter().any(|(name, _)| *name == word)
 }
 
 const NUMBER_WORDS: [(&str, u32); 29] = [
@@ -157,8 +167,9 @@ fn numbers(text: &str, words: &[Word]) -> Vec<Fact> {
         let first = at;
         at += 1;
         let mut values = if word.is_number {
-            // Digits after letters belong to a name, such as A320.
-            if word.is_joined && !words[first - 1].is_number {
+            // Digits after letters belong to a name, such as A320, but for scripts without spaces between words.
+            let of_name = |before: &Word| !before.is_number && !before.text.ends_with(is_unspaced);
+            if word.is_joined && of_name(&words[first - 1]) {
                 continue;
             }
             let mut number = word.text.to_owned();
@@ -187,7 +198,8 @@ fn numbers(text: &str, words: &[Word]) -> Vec<Fact> {
         }
         if !values.is_empty() {
             let span = ByteSpan { start: word.span.start, end };
-            facts.push(Fact { kind: FactKind::Number, span, value: Value::Number(values) });
+            let unit = unit_of(text, span.start, span.end);
+            facts.push(Fact { kind: FactKind::Number, span, value: Value::Number(values), unit });
         }
     }
     facts
@@ -239,7 +251,7 @@ fn quotes(text: &str) -> Vec<Fact> {
         let letters = letters_of(&text[inner..end]);
         if !letters.is_empty() {
             let span = ByteSpan { start: inner, end };
-            facts.push(Fact { kind: FactKind::Quote, span, value: Value::Quote(letters) });
+            facts.push(Fact { kind: FactKind::Quote, span, value: Value::Quote(letters), unit: None });
         }
         at = end + text[end..].chars().next().map_or(0, char::len_utf8);
     }
@@ -294,7 +306,7 @@ fn names(text: &str, words: &[Word], language: Language) -> Vec<Fact> {
         }
         for word in run.iter().filter(|word| !is_pronoun(word)) {
             let of_word = terms(word.text, language).into_iter().map(|one| one.term).collect();
-            facts.push(Fact { kind: FactKind::Name, span: word.span, value: Value::Name(of_word) });
+            facts.push(Fact { kind: FactKind::Name, span: word.span, value: Value::Name(of_word), unit: None });
         }
     }
     facts
@@ -380,6 +392,7 @@ mod tests {
         {
             assert!(!meet(a, b), "{a} {b}");
         }
+        assert_eq!(found("高さは333メートルである"), [(FactKind::Number, "333")]);
         assert!(found("the A320 and mp3").iter().all(|(kind, _)| *kind != FactKind::Number));
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn dates(text: &str, words: &[Word]) -> Vec<Fact> {
             }
             if date.year.is_some() || date.day.is_some() {
                 let span = ByteSpan { start: words[first].span.start, end: words[last].span.end };
-                facts.push(Fact { kind: FactKind::Date, span, value: Value::Date(vec![date]) });
+                facts.push(Fact { kind: FactKind::Date, span, value: Value::Date(vec![date]), unit: None });
             }
         }
         if let Some(date) = numeric_date(text, words, at) {
@@ -99,7 +99,7 @@ fn numeric_date(text: &str, words: &[Word], at: usize) -> Option<Fact> {
         _ => return None,
     };
     let span = ByteSpan { start: word.span.start, end };
-    (!dates.is_empty()).then_some(Fact { kind: FactKind::Date, span, value: Value::Date(dates) })
+    (!dates.is_empty()).then_some(Fact { kind: FactKind::Date, span, value: Value::Date(dates), unit: None })
 }
 
 /// Lower case without accents, for comparing with `MONTHS`.
