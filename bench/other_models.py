@@ -6,7 +6,7 @@ the Hugging Face Hub) and with the default one. Prints for each:
 - ``first``, ``three``: the share of answered questions whose first passage, or one of the first three, is right
 - ``sure``: the unanswered questions whose first passage has a score above 0.5
 - ``ECE``: the expected calibration error of all first passages together
-- ``first call``: seconds of the first call, in which a model that the user's cache does not know measures its scale
+- ``load``: seconds until the model is loaded, in which one that the user's cache does not know is measured
 
     .venv/bin/python bench/other_models.py MODEL... --effort full
 """
@@ -59,7 +59,7 @@ def ask_all(highlighter: pullquote.Highlighter, **options: Any) -> list[Asked]:
     return asked
 
 
-def row(name: str, asked: list[Asked], first_call: float) -> str:
+def row(name: str, asked: list[Asked], load: float) -> str:
     """A row of the table."""
     answered = [one for one in asked if one.is_answered]
     others = [one for one in asked if not one.is_answered]
@@ -68,7 +68,7 @@ def row(name: str, asked: list[Asked], first_call: float) -> str:
     sure = sum(one.score > 0.5 for one in others)
     passages = [FirstPassage("", one.score, 0.0, any(one.right[:1])) for one in asked]
     ece = calibration_error(passages)
-    return f"| {name} | {first:.3f} | {three:.3f} | {sure} of {len(others)} | {ece:.3f} | {first_call:.2f} |"
+    return f"| {name} | {first:.3f} | {three:.3f} | {sure} of {len(others)} | {ece:.3f} | {load:.2f} |"
 
 
 def main() -> None:
@@ -78,15 +78,14 @@ def main() -> None:
     parser.add_argument("--effort", default="auto")
     parser.add_argument("--dtype", default="auto")
     arguments = parser.parse_args()
-    print("| model | first | three | sure | ECE | first call |")
+    print("| model | first | three | sure | ECE | load |")
     print("|---" * 6 + "|")
     for model in [None, *arguments.models]:
+        began = time.perf_counter()
         with pullquote.Highlighter(model, dtype=arguments.dtype) as highlighter:
-            began = time.perf_counter()
-            highlighter.highlights("When does it open?", ["The museum opens at nine."])
-            first_call = time.perf_counter() - began
+            load = time.perf_counter() - began
             asked = ask_all(highlighter, effort=arguments.effort)
-            print(row(f"{highlighter.model_name}, {highlighter.dtype}", asked, first_call), flush=True)
+            print(row(f"{highlighter.model_name}, {highlighter.dtype}", asked, load), flush=True)
 
 
 if __name__ == "__main__":

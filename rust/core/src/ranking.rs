@@ -9,7 +9,7 @@
 pub(crate) mod candidates;
 pub mod cosine_scale;
 pub(crate) mod kept_sentences;
-pub(crate) mod labelled_pages;
+pub mod labelled_pages;
 pub(crate) mod parsed_page;
 pub(crate) mod prediction;
 pub mod probability;

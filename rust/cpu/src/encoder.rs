@@ -7,13 +7,14 @@ use std::sync::Arc;
 use pullquote_core::encoder::cpu_device::{Compute, CpuDevice};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::model::Model;
+use pullquote_core::encoder::model::{Body, Model};
 use pullquote_core::encoder::{
     Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Output, PairSpec, Ticket, Waker,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::instructions::InstructionSet;
+use crate::int8_check;
 use crate::network::{Network, Workspace};
 
 /// Tokens a batch should have: fewer read the weights too often, more overflow the second cache.
@@ -84,8 +85,11 @@ impl CpuEncoder {
     ) -> Result<Self> {
         let places = parse_devices(devices, threads, &|| 0)?;
         let load = |model: &Model| Network::load(model, dtype.unwrap_or_else(|| default_dtype(model, set)), set);
+        let measured = |model: &Model| {
+            if dtype.is_none() && may_take_int8(model, set) { load_measured(model, set) } else { load(model) }
+        };
         let networks =
-            Arc::new(Networks { vectors: model.map(load).transpose()?, pairs: pairs.map(load).transpose()? });
+            Arc::new(Networks { vectors: model.map(measured).transpose()?, pairs: pairs.map(load).transpose()? });
         let mut started = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         for place in places {
@@ -129,8 +133,33 @@ impl CpuEncoder {
     }
 }
 
-/// The fastest type that keeps the quality. int8 is only for a model whose `config.json` says that it keeps the
-/// quality: that has to be measured for each model (`bench/quality.py --dtype int8`).
+/// Whether nothing says if int8 keeps the vectors of a model that could take it.
+fn may_take_int8(model: &Model, set: InstructionSet) -> bool {
+    let is_said = model.config["pullquote"]["int8"].is_boolean();
+    set.has_fast_int8() && !is_said && !matches!(model.body, Body::Static { .. })
+}
+
+/// In int8 if that keeps the vectors, otherwise in the default type.
+fn load_measured(model: &Model, set: InstructionSet) -> Result<Network> {
+    let default = || Network::load(model, default_dtype(model, set), set);
+    let narrow = || Network::load(model, Dtype::Int8, set);
+    match int8_check::kept(model) {
+        Some(true) => return narrow(),
+        Some(false) => return default(),
+        None => {}
+    }
+    let exact = Network::load(model, Dtype::Float32, set)?;
+    let narrow = narrow()?;
+    // A tokenizer that cannot be read is an error of the engine, which says more of it.
+    if int8_check::measure(model, &exact, &narrow).unwrap_or(false) {
+        return Ok(narrow);
+    }
+    drop(narrow);
+    if set.has_bf16() { default() } else { Ok(exact) }
+}
+
+/// The fastest type that keeps the quality. int8 is only for a model whose `config.json` says so, and for one by whose
+/// vectors it was measured ([`int8_check`]).
 fn default_dtype(model: &Model, set: InstructionSet) -> Dtype {
     if set.has_fast_int8() && model.config["pullquote"]["int8"] == true {
         Dtype::Int8

@@ -10,6 +10,7 @@ mod attention;
 pub mod encoder;
 mod head;
 pub mod instructions;
+mod int8_check;
 pub mod linear;
 mod load;
 pub mod math;

@@ -64,6 +64,7 @@ impl Highlighter {
         encoder: &Bound<'_, PyAny>,
     ) -> PyResult<PyClassInitializer<Self>> {
         let engine = Arc::new(settings.engine(py, &model, encoder)?);
+        leave_python(py, None, |call| engine.measure(call))?;
         Ok(EngineHandle::base(&engine).add_subclass(Self { engine: DropDetached::new(engine) }))
     }
 

@@ -1,5 +1,6 @@
-//! The scale of an engine's model: from its configuration, from the user's cache, or measured in the first call, of whose
-//! work it is no part. A model whose files are here reads labelled pages; a host or a function, only a few short texts.
+//! The scale of an engine's model: from its configuration, from the user's cache, or measured. A model whose files are here
+//! reads labelled pages when it is loaded, so that no call's deadline pays for them; a host or a function, only a few short
+//! texts, in its first call, of whose work they are no part. So does a model that works in steps.
 
 use serde_json::{from_slice, to_vec};
 
@@ -12,22 +13,28 @@ use super::short_texts::{encode, encode_queries};
 use super::{Effort, Engine, Pairing, Question, Request};
 use crate::encoder::user_cache;
 use crate::error::Result;
-use crate::ranking::cosine_scale::{CosineScale, PAIRS};
-use crate::ranking::labelled_pages::{FirstPassage, LabelledPage, LabelledQuestion, fit, labelled_pages};
+use crate::ranking::cosine_scale::{CosineScale, Joining, PAIRS};
+use crate::ranking::labelled_pages::{FirstPassage, Fit, LabelledPage, LabelledQuestion, fit, labelled_pages};
 use crate::ranking::prediction::{Prediction, predict};
 use crate::ranking::query_match::Matching;
 use crate::ranking::ranked_seeds::{PageRanking, rank};
 use crate::ranking::scored_windows::ScoredWindows;
 use crate::ranking::selection::{Selection, WindowSelection};
+use crate::runtime::call::Call;
 use crate::text::formats::Format;
 use crate::tokens::Role;
 
 /// Changes with the labelled pages, and with what is measured of them.
-const CONTEXT: &str = "pullquote 2026-11 scale of a model's cosines";
+const CONTEXT: &str = "pullquote 2026-11 scale and joining of a model's cosines";
 /// Weights that fit all pages into two seconds of two cores; a larger model has fewer pages.
 const SMALL_MODEL: u64 = 25_000_000;
+/// The first pages are in as many scripts as there are.
 const FEWEST_PAGES: u64 = 10;
-const ALL_PAGES: u64 = 29;
+const ALL_PAGES: u64 = 55;
+/// What is tried of [`Joining::multilingual`].
+const MULTILINGUAL: [f32; 3] = [0.0, 0.5, 1.0];
+/// How much likelier the logits must be with another value of it than with 0.
+const LEAST_GAIN: f64 = 2.0;
 
 /// A question of a labelled page, for a page: its own, or another one.
 struct Asked<'page> {
@@ -55,6 +62,35 @@ impl Engine {
         let pages = (ALL_PAGES * SMALL_MODEL / weights.max(1)).clamp(FEWEST_PAGES, ALL_PAGES);
         usize::try_from(pages).unwrap_or(0)
     }
+
+    /// Measures the scale of the model's cosines unless it is known, so that no call does. A model whose weights are unknown,
+    /// or that works in its host's steps, is measured by its first call.
+    ///
+    /// # Errors
+    /// Those of the encoder, and of [`Call::check`].
+    pub fn measure(&self, call: &Call<'_>) -> Result<()> {
+        if self.is_stepped || self.model.is_none() || self.cosine_scale.get().is_some() {
+            return Ok(());
+        }
+        if let Some(scale) = self.kept_scale() {
+            self.cosine_scale.get_or_init(|| scale);
+            return Ok(());
+        }
+        let question = Question::new(&Options::default())?;
+        let (queries, pages) = (Vec::new(), Vec::new());
+        let request =
+            Request::<&str> { queries, pages, formats: Vec::new(), titles: Vec::new(), pairing: Pairing::Each };
+        let scheduler = self.scheduler()?;
+        let measured = async {
+            let call = &call.with_shutdown(&self.shutdown);
+            cosine_scale(&CallContext::new(self, scheduler, &request, &question, call)).await
+        };
+        self.wait(call, measured).map(drop)
+    }
+
+    fn kept_scale(&self) -> Option<CosineScale> {
+        CosineScale::from_numbers(from_slice(&user_cache::read(&self.scale_file()?)?).ok()?)
+    }
 }
 
 /// The scale of the model's cosines.
@@ -67,13 +103,11 @@ pub(super) async fn cosine_scale(context: &CallContext<'_, '_>) -> Result<Cosine
         let scale = measure_pairs(context).await?;
         return Ok(*engine.cosine_scale.get_or_init(|| scale));
     }
-    let file = engine.scale_file();
-    let kept = file.as_ref().and_then(|file| CosineScale::from_numbers(from_slice(&user_cache::read(file)?).ok()?));
-    let scale = if let Some(scale) = kept {
+    let scale = if let Some(scale) = engine.kept_scale() {
         scale
     } else {
         let scale = measure(context).await?;
-        if let Some((file, bytes)) = file.zip(to_vec(&scale.numbers()).ok()) {
+        if let Some((file, bytes)) = engine.scale_file().zip(to_vec(&scale.numbers()).ok()) {
             user_cache::write(&file, &bytes);
         }
         scale
@@ -124,12 +158,21 @@ async fn measure(context: &CallContext<'_, '_>) -> Result<CosineScale> {
     let own = scored.iter().flatten().zip(&asked).filter(|(_, asked)| asked.is_own);
     let scale = CosineScale::of_windows(&own.map(|(scored, _)| &*scored.estimates).collect::<Vec<&[f32]>>());
 
-    let second = predictions(context, scale)?;
-    let scored: Vec<Vec<ScoredWindows>> = score(context, &mut comparison, &second, all_windows(&second)).await?;
-    let rankings = context.ranking(|_| Ok(rank(scored)))?;
-    let both = rankings.iter().flat_map(|ranking| &ranking.pages).zip(&asked);
-    let passages: Vec<FirstPassage> = both.filter_map(|(ranking, asked)| first_passage(ranking, asked)).collect();
-    Ok(scale.with_evidence(fit(&passages)))
+    let mut best: Option<(CosineScale, f64)> = None;
+    for multilingual in MULTILINGUAL {
+        let scale = scale.with_joining(Joining { multilingual, ..scale.joining() });
+        let again = predictions(context, scale)?;
+        let scored: Vec<Vec<ScoredWindows>> = score(context, &mut comparison, &again, all_windows(&again)).await?;
+        let rankings = context.ranking(|_| Ok(rank(scored)))?;
+        let both = rankings.iter().flat_map(|ranking| &ranking.pages).zip(&asked);
+        let passages: Vec<FirstPassage> = both.filter_map(|(ranking, asked)| first_passage(ranking, asked)).collect();
+        let Fit { evidence, coverage, loss } = fit(&passages);
+        let loss = if multilingual > 0.0 { loss + LEAST_GAIN } else { loss };
+        if best.is_none_or(|(_, least)| loss < least) {
+            best = Some((scale.with_evidence(evidence).with_joining(Joining { coverage, multilingual }), loss));
+        }
+    }
+    Ok(best.map_or(scale, |(scale, _)| scale))
 }
 
 /// Each question with its own page, and then with the next page of its language, or the next at all.
@@ -156,12 +199,13 @@ fn first_passage(ranking: &PageRanking, asked: &Asked) -> Option<FirstPassage> {
     let matched = &ranking.scored.prediction.matched;
     let first = matched.seeds().max_by(|a, b| ranking.seeds.order[*a].total_cmp(&ranking.seeds.order[*b]))?;
     let (cosine, _) = ranking.scored.best_scores(first);
-    let (per_cosine, rest) = matched.parts_of_logit(first, cosine);
+    let (per_cosine, covered, rest) = matched.parts_of_logit(first, cosine);
     let units = &matched.page.parsed.units;
     let is_answered_around = |window: usize| {
         let span = units.span(&matched.page.parsed.windows[window]);
         asked.question.is_answered_in(&(span.start..span.end))
     };
     let is_answer = asked.is_own && matched.windows_around(first).any(is_answered_around);
-    Some(FirstPassage { cosine, per_cosine, rest, is_answer })
+    let is_left_open = asked.is_own && asked.question.is_left_open();
+    Some(FirstPassage { cosine, per_cosine, covered, rest, is_answer, is_left_open })
 }

@@ -3,8 +3,10 @@
 //! Two lines bring a model's cosines there. That of its windows has the level and the spread of the cosines between a
 //! question and the windows of a page: predictions and z-scores depend on them. That of evidence has the meaning of the
 //! best cosine of a page: how much likelier an answer it makes. A model whose best cosines tell answers from other
-//! sentences better than `MiniLM`'s has a steeper line. Both are measured on the pages of `data/labelled_pages.jsonl`
-//! (see [`super::labelled_pages`]); for a host's or a function's vectors, which may cost their owner something, by [`PAIRS`].
+//! sentences better than `MiniLM`'s has a steeper line. Two weights join cosines with words: how much coverage counts, and
+//! how much cosines count in languages of which the tokenizer makes many tokens. All four are measured on the pages of
+//! `data/labelled_pages.jsonl` (see [`super::labelled_pages`]); for a host's or a function's vectors, which may cost their
+//! owner something, the lines are measured by [`PAIRS`].
 
 use super::relevance::{COSINE, Prior};
 use crate::encoder::cosine::cosines;
@@ -15,6 +17,17 @@ use crate::encoder::model::Model;
 pub struct CosineScale {
     windows: Line,
     evidence: Line,
+    joining: Joining,
+}
+
+/// How a model's cosines join with words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Joining {
+    /// What coverage weighs in a score, relative to its weight with `MiniLM`'s cosines.
+    pub(crate) coverage: f32,
+    /// From 0 for a model of one language to 1: then few characters per token make a language no less known. A tokenizer of
+    /// many languages has short tokens in Chinese and Korean, whose texts its model still understands.
+    pub(crate) multilingual: f32,
 }
 
 /// A line to `MiniLM`'s scale: `to + (cosine − from) · gain`.
@@ -46,6 +59,10 @@ const LEAST_SPREAD: f32 = 1e-3;
 /// A difference of cosines below this one tells nothing.
 const LEAST_DIFFERENCE: f32 = 0.05;
 
+impl Joining {
+    const MINILM: Self = Self { coverage: 1.0, multilingual: 0.0 };
+}
+
 impl Line {
     const IDENTITY: Self = Self { from: UNRELATED, to: UNRELATED, gain: 1.0 };
 
@@ -56,7 +73,7 @@ impl Line {
 
 impl CosineScale {
     /// `MiniLM`'s own.
-    pub const MINILM: Self = Self { windows: Line::IDENTITY, evidence: Line::IDENTITY };
+    pub const MINILM: Self = Self { windows: Line::IDENTITY, evidence: Line::IDENTITY, joining: Joining::MINILM };
 
     /// From a model's `config.json`: `"pullquote": {"cosines": [unrelated, answer]}`.
     pub(crate) fn of_model(model: &Model) -> Option<Self> {
@@ -87,7 +104,7 @@ impl CosineScale {
             return Self::MINILM;
         }
         let line = Line { from: unrelated, to: UNRELATED, gain: (ANSWER - UNRELATED) / (answer - unrelated) };
-        Self { windows: line, evidence: line }
+        Self { windows: line, evidence: line, joining: Joining::MINILM }
     }
 
     /// From the cosines of each question with the windows of its page: the first step of a measurement, where the best
@@ -104,26 +121,38 @@ impl CosineScale {
         let spread = (squares.sum::<f32>() / freedom).sqrt();
         let gain = if spread < LEAST_SPREAD { 1.0 } else { WINDOWS.1 / spread };
         let line = Line { from: mean, to: WINDOWS.0, gain };
-        Self { windows: line, evidence: line }
+        Self { windows: line, evidence: line, joining: Joining::MINILM }
     }
 
     pub(crate) const fn with_evidence(self, evidence: Line) -> Self {
         Self { evidence, ..self }
     }
 
-    /// Six numbers, as the cache keeps them.
-    pub(crate) const fn numbers(self) -> [f32; 6] {
-        let Self { windows, evidence } = self;
-        [windows.from, windows.to, windows.gain, evidence.from, evidence.to, evidence.gain]
+    pub(crate) const fn with_joining(self, joining: Joining) -> Self {
+        Self { joining, ..self }
+    }
+
+    pub(crate) const fn joining(self) -> Joining {
+        self.joining
+    }
+
+    /// Eight numbers, as the cache keeps them.
+    pub(crate) const fn numbers(self) -> [f32; 8] {
+        let Self { windows, evidence, joining } = self;
+        let Joining { coverage, multilingual } = joining;
+        [windows.from, windows.to, windows.gain, evidence.from, evidence.to, evidence.gain, coverage, multilingual]
     }
 
     /// `None` for numbers that no measurement gives.
-    pub(crate) fn from_numbers([from, to, gain, evidence_from, evidence_to, evidence_gain]: [f32; 6]) -> Option<Self> {
-        let scale = Self {
-            windows: Line { from, to, gain },
-            evidence: Line { from: evidence_from, to: evidence_to, gain: evidence_gain },
-        };
-        (scale.numbers().iter().all(|number| number.is_finite()) && gain > 0.0 && evidence_gain >= 0.0).then_some(scale)
+    pub(crate) fn from_numbers(numbers: [f32; 8]) -> Option<Self> {
+        let line = |first: usize| Line { from: numbers[first], to: numbers[first + 1], gain: numbers[first + 2] };
+        let joining = Joining { coverage: numbers[6], multilingual: numbers[7] };
+        let scale = Self { windows: line(0), evidence: line(3), joining };
+        let is_measured = scale.windows.gain > 0.0
+            && scale.evidence.gain >= 0.0
+            && joining.coverage >= 0.0
+            && (0.0..=1.0).contains(&joining.multilingual);
+        (numbers.iter().all(|number| number.is_finite()) && is_measured).then_some(scale)
     }
 
     /// What the best cosine around a seed says of it, as a cosine of `MiniLM`.
@@ -193,11 +222,17 @@ mod tests {
 
     #[test]
     fn kept_numbers_are_read_if_a_measurement_can_give_them() {
-        let scale = CosineScale::of_windows(&[&[0.1, 0.3]]).with_evidence(Line { from: 0.2, to: 0.1, gain: 0.0 });
+        let scale = CosineScale::of_windows(&[&[0.1, 0.3]])
+            .with_evidence(Line { from: 0.2, to: 0.1, gain: 0.0 })
+            .with_joining(Joining { coverage: 0.6, multilingual: 0.5 });
         assert_eq!(CosineScale::from_numbers(scale.numbers()), Some(scale));
-        for wrong in
-            [[0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [0.0, f32::NAN, 1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0, 0.0, -1.0]]
-        {
+        for wrong in [
+            [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0],
+            [0.0, f32::NAN, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, -1.0, 1.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, 1.0, -0.1, 0.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.1],
+        ] {
             assert_eq!(CosineScale::from_numbers(wrong), None, "{wrong:?}");
         }
     }

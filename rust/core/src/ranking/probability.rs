@@ -14,7 +14,7 @@
 //! measures and fits all of this.
 
 use super::cosine_scale::CosineScale;
-use super::relevance::LexicalWeight;
+use super::relevance::{LexicalWeight, unknown_script};
 
 /// The least score that `min_score="auto"` keeps: 95 % of the first passages that answer have more.
 pub const ANSWERED: f32 = 0.2;
@@ -110,9 +110,11 @@ impl Calibration {
         model: CosineScale,
     ) -> Self {
         let (few, enough) = FEW_WORDS;
+        let multilingual = model.joining().multilingual;
+        let foreign = ((NATIVE_CHARACTERS_PER_TOKEN - characters_per_token) / FEWER_IF_FOREIGN).clamp(0.0, 1.0);
         Self {
-            words: lexical_weight.share_of_words(characters_per_token),
-            foreign: ((NATIVE_CHARACTERS_PER_TOKEN - characters_per_token) / FEWER_IF_FOREIGN).clamp(0.0, 1.0),
+            words: lexical_weight.share_of_words(unknown_script(characters_per_token, multilingual)),
+            foreign: foreign * (1.0 - multilingual),
             few_words: ((enough - words as f32) / (enough - few)).clamp(0.0, 1.0),
             meaning_alone: 0.0,
             few_rivals: 0.0,
@@ -145,6 +147,7 @@ impl Calibration {
     pub(crate) fn logit_of_evidence(self, cosine: f32, coverage: f32, lacks_number: bool) -> f32 {
         let [meaning, both, words] =
             [COSINE_ALONE, BOTH, WORDS_ALONE].map(|regression| regression.logit(cosine, coverage, self.foreign));
+        let both = both + (self.model.joining().coverage - 1.0) * BOTH.coverage * coverage;
         let logit = if self.words <= 0.5 {
             meaning + 2.0 * self.words * (both - meaning)
         } else {
@@ -152,6 +155,11 @@ impl Calibration {
         };
         let logit = logit + self.meaning_alone * (meaning + self.few_rivals - logit).max(0.0);
         if lacks_number { logit - LACKS_NUMBER } else { logit }
+    }
+
+    /// What coverage adds to a logit that counts cosines too, with `MiniLM`'s weight.
+    pub(crate) fn covered(self, coverage: f32) -> f32 {
+        2.0 * self.words.min(1.0 - self.words) * BOTH.coverage * coverage
     }
 
     /// The logit where cosines are only predicted ([`super::Effort::Instant`]), from the mean cosine of the words

@@ -8,7 +8,9 @@ use std::ops::Range;
 use super::cosine_scale::CosineScale;
 use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::{Calibration, Evidence};
-use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, heading_credit, join, scale_units};
+use super::relevance::{
+    self, BM25, LexicalWeight, Scale, UNIT_SPREAD, heading_credit, join, scale_units, unknown_script,
+};
 use super::static_vectors::StaticVectors;
 use super::terms::{
     QueryPostings, QueryTerm, Term, asks_for_number, contains, correct_spelling, has_number, numbers, query_terms,
@@ -126,6 +128,7 @@ impl<'page> QueryMatch<'page> {
         }
         check()?;
         let best_coverage = coverage.as_ref().map_or(1.0, UnitCoverage::best);
+        let unknown = unknown_script(parsed.characters_per_token, matching.cosine_scale.joining().multilingual);
         let bm25_z = Scale::of(bm25.iter(), BM25).all(&bm25);
         let lexical = coverage.as_ref().map(|of| of.lexical(&parsed.best_around(&bm25_z, 0.0)));
         Ok(Self {
@@ -134,7 +137,7 @@ impl<'page> QueryMatch<'page> {
             title_relevance: query.titles.get(&index).copied().unwrap_or(0.0),
             terms,
             lexical: lexical.unwrap_or_else(|| bm25_z.clone()),
-            lexical_weight: matching.lexical_weight.weight(parsed.characters_per_token, best_coverage),
+            lexical_weight: matching.lexical_weight.weight(unknown, best_coverage),
             bm25,
             bm25_z,
             coverage,
@@ -191,13 +194,15 @@ impl<'page> QueryMatch<'page> {
         self.calibration.logit(Evidence { cosine, coverage, lacks_number: self.lacks_number(seed) })
     }
 
-    /// What a cosine of `MiniLM` adds to a seed's logit, and all else in that.
-    pub(crate) fn parts_of_logit(&self, seed: usize, cosine: f32) -> (f32, f32) {
+    /// What a cosine of `MiniLM` adds to a seed's logit, what coverage adds with `MiniLM`'s weight, and all else in it.
+    pub(crate) fn parts_of_logit(&self, seed: usize, cosine: f32) -> (f32, f32, f32) {
         let coverage = self.language_coverage.get(seed).copied().unwrap_or(0.0);
         let logit = |evidence: f32| self.calibration.logit_of_evidence(evidence, coverage, self.lacks_number(seed));
         let evidence = self.calibration.model.evidence(cosine);
         let per_cosine = (logit(evidence + 0.01) - logit(evidence - 0.01)) / 0.02;
-        (per_cosine, logit(evidence) - per_cosine * evidence)
+        let covered = self.calibration.covered(coverage);
+        let counted = self.calibration.model.joining().coverage * covered;
+        (per_cosine, covered, logit(evidence) - per_cosine * evidence - counted)
     }
 
     /// The logit of every seed from words and the means of static vectors; `None` without both.

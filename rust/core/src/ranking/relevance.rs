@@ -178,7 +178,7 @@ impl LexicalWeight {
 
     /// The weight for titles. Most are names, which a model knows equally well in any script.
     pub fn title_weight(self) -> f32 {
-        self.weight(f32::INFINITY, 1.0)
+        self.weight(0.0, 1.0)
     }
 
     /// Whether pages need an index of their terms.
@@ -186,36 +186,38 @@ impl LexicalWeight {
         self != Self::Weight(0.0)
     }
 
-    /// The weight for a page with this number of characters per token, and a query of which the best sentence of all
-    /// pages has this coverage.
+    /// The weight for a page of which the model knows the script, or does not (see [`unknown_script`]), and a query of
+    /// which the best sentence of all pages has this coverage.
     ///
-    /// A tokenizer that knows a script makes tokens of three to five characters. In other scripts it makes one token
-    /// for nearly each letter (or unknown ones), and the cosine is worth little. If the script is known, and hardly any
-    /// word of the query is on any page (a paraphrase, another language, typos), then the words that match are worth
-    /// little.
-    pub fn weight(self, characters_per_token: f32, coverage: f32) -> f32 {
+    /// If the script is known, and hardly any word of the query is on any page (a paraphrase, another language, typos),
+    /// then the words that match are worth little.
+    pub fn weight(self, unknown: f32, coverage: f32) -> f32 {
         match self {
             Self::Weight(weight) => weight,
             Self::Auto => {
                 let trusted = (coverage / TRUSTED_COVERAGE).clamp(0.5, 1.0);
-                let unknown = unknown_script(characters_per_token);
                 (0.5 + 0.3 * unknown) * (1.0 - (1.0 - trusted) * (1.0 - unknown))
             }
         }
     }
 
-    /// The weight in a probability: with [`Self::Auto`] ½, and up to 1 for scripts that the tokenizer does not know.
-    pub(crate) fn share_of_words(self, characters_per_token: f32) -> f32 {
+    /// The weight in a probability: with [`Self::Auto`] ½, and up to 1 for scripts that the model does not know.
+    pub(crate) fn share_of_words(self, unknown: f32) -> f32 {
         match self {
             Self::Weight(weight) => weight,
-            Self::Auto => 0.5 + 0.5 * unknown_script(characters_per_token),
+            Self::Auto => 0.5 + 0.5 * unknown,
         }
     }
 }
 
-/// From 0, for scripts that a tokenizer knows, to 1.
-fn unknown_script(characters_per_token: f32) -> f32 {
-    ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0)
+/// From 0, for a script that a model knows, to 1: by the characters per token of a page, and [`Joining::multilingual`].
+///
+/// A tokenizer that knows a script makes tokens of three to five characters. In other scripts it makes one token for
+/// nearly each letter (or unknown ones), and the cosine of a model of one language is worth little.
+///
+/// [`Joining::multilingual`]: super::cosine_scale::Joining::multilingual
+pub(crate) fn unknown_script(characters_per_token: f32, multilingual: f32) -> f32 {
+    ((2.2 - characters_per_token) / 0.8).clamp(0.0, 1.0) * (1.0 - multilingual)
 }
 
 #[cfg(test)]
@@ -244,11 +246,15 @@ mod tests {
 
     #[test]
     fn lexical_weight_rises_in_unknown_scripts_and_falls_without_matches() {
-        assert!((LexicalWeight::Auto.weight(4.0, 1.0) - 0.5).abs() < 1e-6);
-        assert!((LexicalWeight::Auto.weight(1.1, 1.0) - 0.8).abs() < 1e-6);
-        assert!((LexicalWeight::Auto.weight(1.1, 0.0) - 0.8).abs() < 1e-6);
-        assert!((LexicalWeight::Auto.weight(4.0, 0.15) - 0.25).abs() < 1e-6);
-        assert!((LexicalWeight::Auto.weight(4.0, 0.0) - 0.25).abs() < 1e-6);
-        assert!((LexicalWeight::Weight(0.25).weight(1.1, 0.0) - 0.25).abs() < 1e-6);
+        let weight = |characters_per_token: f32, multilingual: f32, coverage: f32| {
+            LexicalWeight::Auto.weight(unknown_script(characters_per_token, multilingual), coverage)
+        };
+        assert!((weight(4.0, 0.0, 1.0) - 0.5).abs() < 1e-6);
+        assert!((weight(1.1, 0.0, 1.0) - 0.8).abs() < 1e-6);
+        assert!((weight(1.1, 0.0, 0.0) - 0.8).abs() < 1e-6);
+        assert!((weight(1.1, 1.0, 1.0) - 0.5).abs() < 1e-6, "a model of many languages");
+        assert!((weight(4.0, 0.0, 0.15) - 0.25).abs() < 1e-6);
+        assert!((weight(4.0, 0.0, 0.0) - 0.25).abs() < 1e-6);
+        assert!((LexicalWeight::Weight(0.25).weight(1.0, 0.0) - 0.25).abs() < 1e-6);
     }
 }
