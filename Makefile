@@ -198,7 +198,7 @@ wheel: .make/venv .make/model .make/zig ## Build the wheels of LINUX, the model'
 wheel-torch: .make/torch ## Build the wheel for GPUs into dist/, for this machine's Linux
 	$(BIN)/maturin build --release --auditwheel skip --manifest-path rust/torch/Cargo.toml --out dist
 
-PYTHONS ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3.15; do "$$python" -c '' 2>/dev/null && echo "$$python"; done)
+PYTHONS ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3.15; do if "$$python" -c '' 2>/dev/null; then echo "$$python"; fi; done)
 smoke: .make/venv ## Run tests/release/smoke.py on dist/ in a fresh environment of each Python from 3.11 on PATH, or of PYTHONS
 	@for python in $(PYTHONS); do \
 		echo "$$python"; rm -rf .make/smoke; \
