@@ -120,11 +120,17 @@ class AsyncClient(BaseClient):
 
     @checked
     async def rerank(
-        self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
+        self,
+        query: str,
+        texts: Iterable[str],
+        *,
+        top_n: int | None = None,
+        raw_scores: bool = False,
+        timeout: float | None = None,
     ) -> list[RerankResult]:
         """Sort texts by their relevance to a query: see `Client.rerank`."""
         texts = check_rerank(texts, top_n)
-        ranks = await self._run(self._native.rerank(query, texts, top_n, {"timeout": timeout}))
+        ranks = await self._run(self._native.rerank(query, texts, top_n, raw_scores, {"timeout": timeout}))
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
     @checked

@@ -390,11 +390,20 @@ class Client(BaseClient):
 
     @checked
     def rerank(
-        self, query: str, texts: Iterable[str], *, top_n: int | None = None, timeout: float | None = None
+        self,
+        query: str,
+        texts: Iterable[str],
+        *,
+        top_n: int | None = None,
+        raw_scores: bool = False,
+        timeout: float | None = None,
     ) -> list[RerankResult]:
-        """Sort texts by the server's reranker, or without one by cosine, best first; return at most `top_n`."""
+        """Sort texts by the server's reranker, or without one by cosine, best first; return at most `top_n`.
+
+        With `raw_scores`, scores are the reranker's logits; a server without one raises `InvalidArgumentError`.
+        """
         texts = check_rerank(texts, top_n)
-        ranks = self._native.rerank(query, texts, top_n, {"timeout": timeout}).wait()
+        ranks = self._native.rerank(query, texts, top_n, raw_scores, {"timeout": timeout}).wait()
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
 
     @checked

@@ -15,12 +15,12 @@ use crate::vectors::Text;
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct RerankResult {
     pub index: usize,
-    /// The cosine of the vectors, or the server's own measure.
+    /// A reranker's probability or logit, or the cosine of the vectors.
     pub score: f32,
 }
 
 impl Client {
-    /// Texts ranked by their relevance to a query, the best first.
+    /// Texts ranked by their relevance to a query, the best first. With `raw_scores`, scores are a reranker's logits.
     ///
     /// # Errors
     /// Those of all calls of a [`Client`].
@@ -29,6 +29,7 @@ impl Client {
         query: T,
         texts: Vec<T>,
         top_n: Option<usize>,
+        raw_scores: bool,
         call: CallOptions,
     ) -> impl Future<Output = Result<Vec<RerankResult>>> + Send + use<T> {
         let shared = Arc::clone(&self.shared);
@@ -37,10 +38,14 @@ impl Client {
             struct RerankBody<'call> {
                 query: &'call str,
                 texts: Vec<&'call str>,
+                #[serde(skip_serializing_if = "std::ops::Not::not")]
+                raw_scores: bool,
             }
             let size = texts.iter().map(|text| text.as_ref().len()).sum();
-            let body =
-                || json_body(&RerankBody { query: query.as_ref(), texts: texts.iter().map(AsRef::as_ref).collect() });
+            let body = || {
+                let texts = texts.iter().map(AsRef::as_ref).collect();
+                json_body(&RerankBody { query: query.as_ref(), texts, raw_scores })
+            };
             let answer = shared.fetch(&Request::post("/rerank", compute(size, body)?), call).await?;
             let ranks: Vec<RerankResult> = answer.read_json()?;
             let mut ranks = ranked(ranks, texts.len()).map_err(|error| answer.error(&error))?;

@@ -259,10 +259,12 @@ impl Client {
         query: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,
         top_n: Option<usize>,
+        raw_scores: bool,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<ClientCall> {
         let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
-        Ok(self.call(self.client.rerank(query, texts, top_n, read_call_options(options)?), |py, ranks| {
+        let options = read_call_options(options)?;
+        Ok(self.call(self.client.rerank(query, texts, top_n, raw_scores, options), |py, ranks| {
             let rank = |rank: pullquote_client::RerankResult| Rank { index: rank.index, score: rank.score };
             ranks.into_iter().map(rank).collect::<Vec<_>>().into_py_any(py)
         }))

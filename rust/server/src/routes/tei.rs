@@ -3,6 +3,7 @@
 //! A text over the model's limit is cut by default. Routes for models of another kind answer 424, as they do there.
 
 pub(super) mod failure;
+mod predict;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::failure::TEI;
+use self::predict::{PredictRequest, Prediction, predict};
 use super::openai::{check_dimensions, check_int8, check_json_dtype};
 use super::token_vectors::{TokenEncoding, token_vectors_schema, write_lists};
 use crate::app::App;
@@ -47,6 +49,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let similarities_schema = json!({"type": "array", "items": {"type": "number"}});
     let embed_or_compare =
         json!({"anyOf": [schemas.request::<EmbedRequest>(), schemas.request::<SimilarityRequest>()]});
+    let prediction = schemas.response::<Prediction>();
     let refused = "Refused with 424: the model gives one vector for each text";
     vec![
         API.compute("/", any, "embedOrCompare", "Embed or compare texts, as huggingface_hub's client requests it")
@@ -82,8 +85,20 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         API.post("/embed_sparse", other_model, "embedSparse", refused)
             .described("Text Embeddings Inference returns a weight for each word of a vocabulary.")
             .fails(&[424]),
-        API.post("/predict", other_model, "predict", refused)
-            .described("Text Embeddings Inference returns the scores of a classifier.")
+        API.compute("/predict", predict, "predict", "Score pairs of a query and a text by the reranker")
+            .described("Without a reranker, 424: the model gives one vector for each text.")
+            .reads(
+                schemas.request::<PredictRequest>(),
+                json!({"inputs": [["How is bread made?", "Bread is baked from flour."]]}),
+            )
+            .writes_json(
+                "For each pair, in order, a list of one score; for a pair alone that list.",
+                json!({"anyOf": [
+                    {"type": "array", "items": {"type": "array", "items": prediction}},
+                    {"type": "array", "items": prediction},
+                ]}),
+            )
+            .with_tei_headers()
             .fails(&[424]),
         API.get("/info", info, "info", "Describe the model and the limits")
             .writes_json("The model and the limits.", schemas.response::<Info>()),
@@ -321,7 +336,7 @@ pub(super) fn similarities(app: &App, input: &Input) -> Result<Reply, Failure> {
     Ok(Reply::json(input, &cosines(source, others), encoded.work)?.computed(compute))
 }
 
-/// Routes for classifiers and sparse models.
+/// Routes for sparse models.
 async fn other_model() -> Failure {
     Failure::new(Cause::OtherModel, "the model gives one vector for each text; POST /embed returns it")
 }
