@@ -93,6 +93,7 @@ def _job(options: argparse.Namespace) -> Job:
         format=options.output_format,
         model=options.model,
         encoder=options.encoder,
+        reranker=options.reranker,
         dtype=options.dtype,
         revision=options.revision,
     )

@@ -82,6 +82,11 @@ class EngineStatus(NotCopied):
         return Pruner(name, self._native.pruner_id or "", threshold, licence)
 
     @property
+    def reranker_id(self) -> str | None:
+        """A hash of the reranker's files, as `model_id`; `None` without one. Each access may read all weights."""
+        return self._native.reranker_id
+
+    @property
     def max_tokens(self) -> int:
         """The model's limit for one window, in tokens, special tokens included."""
         return self._native.max_tokens

@@ -32,6 +32,7 @@ class Job:
     format: OutputFormat = "same"
     model: str | None = None
     encoder: str | None = None
+    reranker: str | None = None
     dtype: str = "auto"
     revision: str | None = None
 
@@ -44,7 +45,7 @@ class Job:
         """Load the job's model. A job reads each page once, so the cache is off unless `cache_bytes` is given."""
         encoder = named_encoder(self.encoder)
         arguments = {"cache_bytes": 0, "revision": self.revision} | arguments
-        return Highlighter(self.model, dtype=self.dtype, encoder=encoder, **arguments)
+        return Highlighter(self.model, dtype=self.dtype, encoder=encoder, reranker=self.reranker, **arguments)
 
     def settings(self, highlighter: Highlighter) -> dict[str, Any]:
         """All that determines the bytes of the outputs. Runs with equal settings are the same job."""
@@ -55,6 +56,7 @@ class Job:
             "model": function or highlighter.model_name,
             "model_id": highlighter.model_id,
             "pruner_id": None if highlighter.pruner is None else highlighter.pruner.id,
+            "reranker_id": highlighter.reranker_id,
             "encoder": self.encoder,
             "dtype": highlighter.dtype,
             "questions": list(self.questions),

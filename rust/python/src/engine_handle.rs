@@ -59,6 +59,11 @@ impl EngineHandle {
     }
 
     #[getter]
+    fn reranker_id(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(py.detach(|| self.engine.reranker_id()).map_err(Failure)?)
+    }
+
+    #[getter]
     fn max_tokens(&self) -> usize {
         self.engine.max_tokens()
     }

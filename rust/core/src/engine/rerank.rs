@@ -51,6 +51,7 @@ impl Engine {
         let tokens = PairTokens::read(reranker)?;
         tokens.check_vocabulary(pairs.vocabulary)?;
         self.reranker = Some(tokens);
+        self.reranker_model = Some(reranker.clone());
         Ok(self)
     }
 
@@ -66,6 +67,14 @@ impl Engine {
             encoders.scores = scores;
         }
         Ok(pairs)
+    }
+
+    /// A hash of the reranker's weights, tokenizer and configuration, if there is one. May read all weights.
+    ///
+    /// # Errors
+    /// As [`Model::id`].
+    pub fn reranker_id(&self) -> Result<Option<String>> {
+        self.reranker_model.as_ref().map(Model::id).transpose()
     }
 
     /// The tokenizer of the reranker, if there is one.
