@@ -101,8 +101,8 @@ class Highlighter(EngineHandle):
     - `cuda_graphs`: ``"auto"`` queues the kernels of frequent shapes of batches as CUDA graphs. Not yet run on a GPU. It is for
       CUDA devices where rows are not padded; after an error a device continues without (`device_states`).
     - `reranker`: name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2: it scores the best passages
-      again. It reads query and passage together, on the CPU and in the threads and the `dtype` of the model; `rerank_top` says
-      how many. The order of passages and their scores are its own then.
+      again. It reads query and passage together, on the devices and in the `dtype` of the model; `rerank_top` says how many.
+      The order of passages and their scores are its own then.
     - `pruner`: name or directory of a pruner, such as hotchpotch/open-provence-reranker-v1: passages are the sentences that it
       keeps. It reads the query with the best passages and the sentences around them, as a `reranker` does and instead of one.
       Passages are then runs of sentences above its threshold, or above `min_score`, and scores its probabilities.

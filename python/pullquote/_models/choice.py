@@ -160,8 +160,8 @@ def load_encoder(
     """Load a model: with libtorch for CUDA devices, for TorchScript modules and if `torch` is true, else with the CPU encoder.
 
     ``["auto"]`` is every CUDA device if ``pullquote-torch`` is installed and finds one, else the CPU. Without `normalizes`, the
-    vectors are those before the normalization at the model's end. The CPU encoder computes a `reranker` or a `pruner` too.
-    `cuda_graphs` and `profile` are for CUDA devices.
+    vectors are those before the normalization at the model's end. A `reranker` shares devices and number type; a `pruner` does with
+    the CPU encoder alone. `cuda_graphs` and `profile` are for CUDA devices.
 
     Returns an encoder for `_native`.
 
@@ -180,6 +180,7 @@ def load_encoder(
             normalizes=normalizes,
             cuda_graphs=cuda_graphs,
             synchronizes=profile,
+            **({} if reranker is None else {"reranker": str(reranker)}),
         )
     pairs = [None if path is None else str(path) for path in (reranker, pruner)]
     return _native.CpuEncoder(str(directory), devices, dtype, threads, truncate_dim, normalizes, *pairs)

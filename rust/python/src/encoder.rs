@@ -53,8 +53,6 @@ impl ForeignEncoder {
         encoder.spec = serde_json::from_slice(json).map_err(|error| {
             Failure(Error::new(ErrorKind::Internal, format!("the spec of an encoder is not valid: {error}")))
         })?;
-        // The table has no place for pairs.
-        encoder.spec.capabilities.pairs = None;
         Ok(encoder)
     }
 
@@ -91,7 +89,7 @@ impl Encoder for ForeignEncoder {
     }
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
-        let Batch { output, ids, lengths, queries, .. } = batch;
+        let Batch { output, ids, lengths, queries, seconds } = batch;
         let arrays = BatchArrays {
             output: *output as u32,
             ids: ids.as_ptr(),
@@ -100,6 +98,7 @@ impl Encoder for ForeignEncoder {
             row_count: lengths.len(),
             queries: queries.as_ptr(),
             query_values: queries.len(),
+            seconds: seconds.as_ptr(),
         };
         let mut number = 0;
         let Self { table, .. } = self;

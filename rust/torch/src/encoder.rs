@@ -13,7 +13,7 @@ use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::{Model, ModelOptions};
 use pullquote_core::encoder::{
-    Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, GraphState, Ticket, Waker,
+    Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, GraphState, Output, PairSpec, Ticket, Waker,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::Device;
@@ -22,7 +22,7 @@ use crate::cuda::device::CudaDevice;
 use crate::cuda::graphs::CaptureSupport;
 use crate::cuda::runtime::Runtime;
 use crate::dtype::{default_dtype, torch_kind};
-use crate::model::network::Network;
+use crate::model::network::{Network, Networks};
 use crate::model::script::SCRIPT_FILE;
 use crate::model::varlen::Varlen;
 use crate::threads::use_one_thread;
@@ -78,7 +78,7 @@ impl Default for LoadOptions {
 
 #[derive(Debug)]
 enum ComputeDevice {
-    Cpu(CpuDevice<Network>),
+    Cpu(CpuDevice<Networks>),
     Cuda(Box<CudaDevice>),
 }
 
@@ -89,6 +89,21 @@ impl TorchEncoder {
     /// The kind says whether an argument, the model or a device is unusable.
     pub fn load(
         directory: &Path,
+        devices: &[String],
+        dtype: &str,
+        threads: Option<usize>,
+        options: LoadOptions,
+    ) -> Result<Self> {
+        Self::load_with(directory, None, devices, dtype, threads, options)
+    }
+
+    /// As [`Self::load`], with a reranker that shares devices and number type.
+    ///
+    /// # Errors
+    /// As [`Self::load`] and [`Model::read_reranker`].
+    pub fn load_with(
+        directory: &Path,
+        reranker: Option<&Path>,
         devices: &[String],
         dtype: &str,
         threads: Option<usize>,
@@ -105,7 +120,8 @@ impl TorchEncoder {
             let LoadOptions { truncate_dim, normalizes, .. } = options;
             let mut model = Model::read_with(directory, &ModelOptions { truncate_dim, ..ModelOptions::default() })?;
             model.normalize &= normalizes;
-            Self::load_onto(&model, &places, Dtype::parse(dtype)?, options)
+            let reranker = reranker.map(Model::read_reranker).transpose()?;
+            Self::load_onto(&model, reranker.as_ref(), &places, Dtype::parse(dtype)?, options)
         })
     }
 
@@ -127,6 +143,7 @@ impl TorchEncoder {
 
     fn load_onto(
         model: &Model,
+        reranker: Option<&Model>,
         places: &[DeviceConfig],
         requested: Option<Dtype>,
         options: LoadOptions,
@@ -135,7 +152,7 @@ impl TorchEncoder {
             return Err(Error::new(ErrorKind::InvalidArgument, "no devices; name at least one, or \"auto\""));
         };
         let dtype = requested.unwrap_or_else(|| default_dtype(first));
-        let mut networks: Vec<(Device, Arc<Network>)> = Vec::new();
+        let mut networks: Vec<(Device, Networks)> = Vec::new();
         let mut devices = Vec::with_capacity(places.len());
         let mut specs = Vec::with_capacity(places.len());
         let mut actual = dtype;
@@ -145,15 +162,16 @@ impl TorchEncoder {
                 DeviceConfig::Cpu { .. } => Device::Cpu,
                 DeviceConfig::Cuda { index, .. } => Device::Cuda(*index),
             };
-            let network = if let Some((_, network)) = networks.iter().find(|(known, _)| *known == device) {
-                Arc::clone(network)
+            let on_device = if let Some((_, known)) = networks.iter().find(|(known, _)| *known == device) {
+                known.clone()
             } else {
-                let network = Arc::new(Network::load(model, device, dtype, kind, options.varlen)?);
-                networks.push((device, Arc::clone(&network)));
-                network
+                let load = |model: &Model| Network::load(model, device, dtype, kind, options.varlen).map(Arc::new);
+                let loaded = Networks::new(load(model)?, reranker.map(load).transpose()?);
+                networks.push((device, loaded.clone()));
+                loaded
             };
-            actual = network.dtype();
-            let (device, spec) = start_device(place, index, network, model.max_tokens, options)?;
+            actual = on_device.of(Output::Vectors).dtype();
+            let (device, spec) = start_device(place, index, on_device, options)?;
             devices.push(device);
             specs.push(spec);
         }
@@ -166,7 +184,12 @@ impl TorchEncoder {
             );
             return Err(Error::new(ErrorKind::UnsupportedModel, message));
         }
-        let network = &networks[0].1;
+        let on_device = &networks[0].1;
+        let network = on_device.of(Output::Vectors);
+        let of_pairs = |reranker: &Model| {
+            let vocabulary = on_device.of(Output::Scores).vocabulary();
+            PairSpec { max_tokens: reranker.max_tokens, vocabulary, is_pruner: false }
+        };
         let spec = EncoderSpec {
             dimension: network.dimension(),
             max_tokens: model.max_tokens,
@@ -177,6 +200,7 @@ impl TorchEncoder {
             capabilities: Capabilities {
                 notifies: devices.iter().all(|device| matches!(device, ComputeDevice::Cpu(cpu) if cpu.has_workers())),
                 cosines: devices.iter().all(|device| matches!(device, ComputeDevice::Cuda(_))),
+                pairs: reranker.map(of_pairs),
                 ..Capabilities::default()
             },
         };
@@ -249,18 +273,17 @@ impl TorchEncoder {
 fn start_device(
     place: &DeviceConfig,
     index: usize,
-    network: Arc<Network>,
-    max_tokens: usize,
+    networks: Networks,
     options: LoadOptions,
 ) -> Result<(ComputeDevice, DeviceSpec)> {
-    let padded_rows = !network.is_varlen();
+    let padded_rows = !networks.of(Output::Vectors).is_varlen();
     let (name, device, depth, workers, batch_tokens) = match (place, options.runtime_on_cpu) {
         (DeviceConfig::Cpu { name, .. }, Some(runtime)) => {
-            let device = CudaDevice::start(name, index, network, max_tokens, runtime, options.graphs)?;
+            let device = CudaDevice::start(name, index, networks, runtime, options.graphs)?;
             (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, CPU_BATCH_TOKENS)
         }
         (DeviceConfig::Cpu { name, workers }, None) => {
-            let device = CpuDevice::start(name, *workers, network)?;
+            let device = CpuDevice::start(name, *workers, Arc::new(networks))?;
             // Without workers, the thread that collects computes one batch at a time.
             (name, ComputeDevice::Cpu(device), workers + 1, (*workers).max(1), CPU_BATCH_TOKENS)
         }
@@ -269,8 +292,10 @@ fn start_device(
                 let message = format!("device {name:?}: CUDA's runtime library cannot be found in this process");
                 Error::new(ErrorKind::Device, message)
             })?;
-            let (work, bytes) = (network.flops_per_token(), network.bytes_per_token(max_tokens));
-            let device = CudaDevice::start(name, *index, network, max_tokens, runtime, options.graphs)?;
+            let network = networks.of(Output::Vectors);
+            let bytes = networks.all().map(|network| network.bytes_per_token(network.max_tokens())).max();
+            let (work, max_tokens, bytes) = (network.flops_per_token(), network.max_tokens(), bytes.flatten());
+            let device = CudaDevice::start(name, *index, networks, runtime, options.graphs)?;
             let batch_tokens = gpu_batch_tokens(work, bytes, Some(device.free_memory()), max_tokens);
             (name, ComputeDevice::Cuda(Box::new(device)), CUDA_DEPTH, 1, batch_tokens)
         }

@@ -96,7 +96,7 @@ fn padded_batches_have_few_shapes_and_little_padding() {
 fn staging_is_reused() {
     let directory = write(&draft("bert"));
     let network = Arc::new(network(&directory, Dtype::Float32, Kind::Float, Varlen::Cuda));
-    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), 20, &FAKE, None).expect("it starts");
+    let mut cuda = CudaDevice::start("cpu:0", 0, Arc::clone(&network), &FAKE, None).expect("it starts");
     let mut before = None;
     for (ticket, lengths) in (0..).zip(lengths().into_iter().cycle().take(200)) {
         let batch = batch(ticket, &lengths);

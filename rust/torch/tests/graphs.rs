@@ -56,8 +56,7 @@ fn networks() -> (Arc<Network>, Network) {
 
 /// A device of the runtime; each test has other numbers.
 fn start(index: usize, network: &Arc<Network>) -> CudaDevice {
-    CudaDevice::start(&format!("cuda:{index}"), index, Arc::clone(network), MAX_TOKENS, &FAKE, Some(GRAPHS))
-        .expect("it starts")
+    CudaDevice::start(&format!("cuda:{index}"), index, Arc::clone(network), &FAKE, Some(GRAPHS)).expect("it starts")
 }
 
 fn rows(device: &mut CudaDevice, ticket: u64, width: usize) -> Vec<Vec<f32>> {

@@ -33,7 +33,7 @@ fn loaded() -> Arc<Network> {
 
 /// A device of the runtime; each test has other numbers.
 fn start(index: usize, network: &Arc<Network>) -> CudaDevice {
-    CudaDevice::start(&format!("cuda:{index}"), index, Arc::clone(network), 20, &FAKE, None).expect("it starts")
+    CudaDevice::start(&format!("cuda:{index}"), index, Arc::clone(network), &FAKE, None).expect("it starts")
 }
 
 fn rows(device: &mut CudaDevice, ticket: u64, network: &Network) -> Result<Vec<Vec<f32>>> {
@@ -175,7 +175,7 @@ fn a_device_that_hangs_holds_nothing_up() {
 
 #[test]
 fn a_device_that_does_not_exist_is_an_error() {
-    let error = CudaDevice::start("cuda:99", 99, loaded(), 20, &FAKE, None).expect_err("there is no such device");
+    let error = CudaDevice::start("cuda:99", 99, loaded(), &FAKE, None).expect_err("there is no such device");
     assert_eq!(error.kind(), ErrorKind::Device);
     let code = format!("({INVALID_DEVICE})");
     assert!(["cuda:99", "invalid device ordinal", &code].iter().all(|word| error.message().contains(word)), "{error}");

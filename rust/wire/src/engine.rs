@@ -85,8 +85,8 @@ crate::settings! {
         cuda_graphs: bool = false,
         /// Name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2: it scores the best passages again.
         ///
-        /// It reads query and passage together, on the CPU and in the threads and the `dtype` of the model; `rerank_top` says how
-        /// many. The order of passages and their scores are its own then.
+        /// It reads query and passage together, on the devices and in the `dtype` of the model; `rerank_top` says how many. The
+        /// order of passages and their scores are its own then.
         #[schemars(extend(
             "x-python" = "str | Path | None", "x-docs" = "models.md#rerankers",
             "x-help" = "Name or directory of a reranker, such as cross-encoder/ms-marco-MiniLM-L6-v2, which scores the best \

@@ -1,16 +1,19 @@
 """Rerankers give the scores of sentence-transformers' CrossEncoder, and passages come in their order."""
 
+import json
 import random
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from pullquote import Highlighter, _native
+from pullquote import Highlighter, _cli, _native
 from pullquote._models.choice import embedded_model
 from pullquote.client import Client
 from pullquote.engine import Engine, Hosted
@@ -74,10 +77,14 @@ def assert_equal(found: NDArray[np.float32], expected: NDArray[np.float32]) -> N
     assert np.abs(found - expected).max() / max(1.0, np.abs(expected).max()) < 1e-5
 
 
+TORCH = pytest.mark.skipif(find_spec("pullquote_torch") is None, reason="pullquote-torch is not installed")
+
+
+@pytest.mark.parametrize("encoder", [None, pytest.param("torch", marks=TORCH)])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_float32_matches_cross_encoder(layout: str, saved: dict[str, Any]) -> None:
+def test_float32_matches_cross_encoder(layout: str, encoder: Literal["torch"] | None, saved: dict[str, Any]) -> None:
     path, model = saved[layout]
-    with Highlighter(devices="cpu", dtype="float32", reranker=path) as highlighter:
+    with Highlighter(encoder=encoder, devices="cpu", dtype="float32", reranker=path) as highlighter:
         for query in QUERIES:
             expected = logits_of(model, query, PASSAGES)
             assert np.std(expected) > 0.01
@@ -331,6 +338,27 @@ def test_narrow_dtypes_keep_scores(dtype: str, most: float, saved: dict[str, Any
             assert np.abs(found - expected).max() < most * max(1.0, float(np.abs(expected).max()))
 
 
+def test_tables_and_jobs_are_reranked(coverage: Path, tmp_path: Path) -> None:
+    table = pa.table({"query": [QUERY] * 3, "text": PAGES})
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        expected = highlighter.highlights(QUERY, PAGES)
+        assert highlighter.reranker_id not in {None, highlighter.model_id}
+        found = pa.table(highlighter.highlights_arrow(table)).to_pydict()
+    with Highlighter(devices="cpu") as plain:
+        assert plain.reranker_id is None
+    texts = [[passage.text for passage in passages] for passages in expected]
+    assert [[row["text"] for row in rows] for rows in found["highlights"]] == texts
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"text": page}) + "\n" for page in PAGES), "utf-8")
+    job = ["job", "--input", str(tmp_path / "pages.jsonl"), "--output", str(tmp_path / "out"), "--query", QUERY]
+    settings = ["--dtype", "float32", "--device", "cpu"]
+    assert _cli.main([*job, *settings, "--reranker", str(coverage)]) == 0
+    [output] = (tmp_path / "out").glob("*.jsonl")
+    rows = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    assert [[passage["text"] for passage in row["highlights"]] for row in rows] == texts
+    # Another reranker makes another job, which this output does not hold.
+    assert _cli.main([*job, *settings]) != 0
+
+
 @pytest.fixture(scope="module")
 def server(coverage: Path) -> Iterator[ServerProcess]:
     with running_server("--dtype", "float32", "--reranker", str(coverage)) as running:
@@ -360,6 +388,15 @@ def test_server_ranks_with_reranker(server: ServerProcess, coverage: Path) -> No
     for queries in (QUERY, [QUERY] * 3):
         scores = server.client.post("/score", json={"queries": queries, "documents": DOCUMENTS}).json()["data"]
         assert [one["score"] for one in scores] == pytest.approx([one.score for one in by_index], abs=1e-5)
+    pairs = [[QUERY, text] for text in DOCUMENTS]
+    alone = server.client.post("/predict", json={"inputs": pairs[1]}).json()
+    all_of_them = server.client.post("/predict", json={"inputs": pairs}).json()
+    assert [score["score"] for [score] in all_of_them] == pytest.approx([one.score for one in by_index], abs=1e-5)
+    assert alone == all_of_them[1]
+    assert alone[0]["label"] == "LABEL_0"
+    predicted = server.client.post("/predict", json={"inputs": pairs, "raw_scores": True}).json()
+    assert predicted[1][0]["score"] == pytest.approx(logits[0].score, abs=1e-3)
+    assert server.client.post("/predict", json={"inputs": "a"}).status_code == 422
     raw = server.client.post("/score", json={"text_1": QUERY, "text_2": DOCUMENTS[1], "use_activation": False}).json()
     assert raw["data"][0]["score"] == pytest.approx(logits[0].score, abs=1e-3)
     found = server.client.post("/highlights", json={"query": QUERY, "documents": PAGES}).json()
@@ -368,6 +405,8 @@ def test_server_ranks_with_reranker(server: ServerProcess, coverage: Path) -> No
     )
     with Client(server.url) as client:
         assert [one.index for one in client.rerank(QUERY, DOCUMENTS, top_n=2)] == [one.index for one in expected[:2]]
+        ranks = client.rerank(QUERY, DOCUMENTS, raw_scores=True)
+        assert [one.score for one in ranks] == pytest.approx([one.score for one in logits], abs=1e-3)
 
 
 def test_server_refuses_query_longer_than_reranker(server: ServerProcess) -> None:

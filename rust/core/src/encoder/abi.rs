@@ -71,6 +71,8 @@ pub struct BatchArrays {
     pub queries: *const f32,
     /// Values of `queries`.
     pub query_values: usize,
+    /// `row_count` values for [`Output::Scores`](crate::encoder::Output), and read for that alone.
+    pub seconds: *const u32,
 }
 
 /// A [`Collected`](crate::encoder::Collected), as C sees it.

@@ -50,10 +50,11 @@ def load(
     normalizes: bool = True,
     cuda_graphs: bool = False,
     synchronizes: bool = False,
+    reranker: str | None = None,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder; ``_native.pyi`` says what the arguments may be.
 
     A batch on a CUDA device may take a quarter of the memory that is free there when the model is loaded. Loading runs two
     batches on each CUDA device.
     """
-    return _native.load(model, devices, dtype, threads, truncate_dim, normalizes, cuda_graphs, synchronizes)
+    return _native.load(model, devices, dtype, threads, truncate_dim, normalizes, cuda_graphs, synchronizes, reranker)

@@ -19,6 +19,7 @@ def load(
     normalizes: bool = True,
     cuda_graphs: bool = False,
     synchronizes: bool = False,
+    reranker: str | None = None,
 ) -> CapsuleType:
     """Loads a model onto devices and hands out its encoder.
 
@@ -29,7 +30,8 @@ def load(
     thread of its own all the same. Vectors are cut to their first ``truncate_dim`` values. Without
     ``normalizes``, the vectors are those before the normalization at the model's end. With ``cuda_graphs``,
     CUDA devices that do not pad rows queue the kernels of frequent shapes as CUDA graphs. With
-    ``synchronizes``, CUDA devices wait at the end of each stage, so that each has its own time.
+    ``synchronizes``, CUDA devices wait at the end of each stage, so that each has its own time. ``reranker`` is the
+    directory of a model that scores pairs on the same devices.
 
     Returns a capsule named ``pullquote.encoder``. Raises the classes of ``pullquote.errors``, or ``RuntimeError``
     where that module is not there.

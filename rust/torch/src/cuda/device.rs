@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvErro
 use std::thread::{Builder, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use pullquote_core::encoder::{Batch, BatchTimes};
+use pullquote_core::encoder::{Batch, BatchTimes, Output};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::TchError;
 
@@ -26,7 +26,7 @@ use super::graphs::{CaptureSupport, Graphs};
 use super::launcher::{Flags, Launcher, Slot};
 use super::runtime::Runtime;
 use crate::error::{batch_error, reason};
-use crate::model::network::Network;
+use crate::model::network::Networks;
 use crate::threads::use_one_thread;
 
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
@@ -59,16 +59,15 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Starts the thread of a network's GPU; a row has at most `max_tokens`. `index` is the number that CUDA gives the
-    /// GPU. With `graphs`, the thread captures CUDA graphs.
+    /// Starts the thread of the GPU that has the networks. `index` is the number that CUDA gives the GPU. With `graphs`, the
+    /// thread captures CUDA graphs of batches of vectors.
     ///
     /// # Errors
     /// [`ErrorKind::Device`] if there is no thread, or the GPU cannot be used.
     pub fn start(
         name: &str,
         index: usize,
-        network: Arc<Network>,
-        max_tokens: usize,
+        networks: impl Into<Networks>,
         runtime: &'static Runtime,
         graphs: Option<CaptureSupport>,
     ) -> Result<Self> {
@@ -76,11 +75,12 @@ impl CudaDevice {
         let (to_thread, submitted) = channel::<Slot>();
         let (to_device, finished) = channel();
         let (usable, is_usable) = channel();
+        let networks: Networks = networks.into();
+        let network = networks.of(Output::Vectors);
         let graphs = graphs.filter(|_| network.is_varlen());
-        let graphs = graphs.map(|support| Graphs::new(support, runtime, index, &network, max_tokens));
+        let graphs = graphs.map(|support| Graphs::new(support, runtime, index, network));
         let flags_of_thread = Arc::clone(&flags);
-        let mut launcher =
-            Launcher { name: name.to_owned(), network, runtime, max_tokens, flags: flags_of_thread, graphs };
+        let mut launcher = Launcher { name: name.to_owned(), networks, runtime, flags: flags_of_thread, graphs };
         let work = move || {
             use_one_thread();
             // For an error that says more than "no device".

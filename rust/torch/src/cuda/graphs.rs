@@ -108,16 +108,11 @@ struct GraphTable<T> {
 }
 
 impl Graphs {
-    pub(super) fn new(
-        support: CaptureSupport,
-        runtime: &'static Runtime,
-        index: usize,
-        network: &Network,
-        max_tokens: usize,
-    ) -> Self {
+    pub(super) fn new(support: CaptureSupport, runtime: &'static Runtime, index: usize, network: &Network) -> Self {
         let padding = network.flops_per_token().map_or(0, |flops| PADDING_FLOPS / flops.max(1));
         let max_padding = usize::try_from(padding).unwrap_or(usize::MAX);
-        Self { support, runtime, index, table: GraphTable::new(), place: None, max_tokens, max_padding }
+        let (table, max_tokens) = (GraphTable::new(), network.max_tokens());
+        Self { support, runtime, index, table, place: None, max_tokens, max_padding }
     }
 
     /// The shape of a batch, if it has a graph.

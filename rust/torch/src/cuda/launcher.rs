@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pullquote_core::encoder::cpu_device::panic_message;
-use pullquote_core::encoder::{Batch, BatchTimes};
+use pullquote_core::encoder::{Batch, BatchTimes, Output};
 use pullquote_core::error::{Error, ErrorKind};
 use tch::{Device, Kind, TchError};
 
@@ -19,7 +19,7 @@ use super::runtime::{CudaError, Event, Runtime};
 use super::staging::{RaggedShape, Staging};
 use crate::error::{TorchResult, gpu_error, reason};
 use crate::model::layout::DeviceBatch;
-use crate::model::network::Network;
+use crate::model::network::Networks;
 use crate::model::pooling::cosines;
 
 /// Rows of a ragged batch: the second dimension of a kernel's grid.
@@ -67,9 +67,8 @@ enum Layout {
 
 pub(super) struct Launcher {
     pub(super) name: String,
-    pub(super) network: Arc<Network>,
+    pub(super) networks: Networks,
     pub(super) runtime: &'static Runtime,
-    pub(super) max_tokens: usize,
     pub(super) flags: Arc<Flags>,
     /// `None` where they are off.
     pub(super) graphs: Option<Graphs>,
@@ -138,8 +137,10 @@ impl Launcher {
         if slot.event.is_none() {
             slot.event = Some(Event::new(self.runtime)?);
         }
-        if self.network.is_varlen() && RaggedShape::of(&slot.batch).rows <= MAX_RAGGED_ROWS {
-            let shape = self.graphs.as_ref().and_then(|graphs| graphs.captured_shape(&slot.batch));
+        let output = slot.batch.output;
+        if self.networks.of(output).is_varlen() && RaggedShape::of(&slot.batch).rows <= MAX_RAGGED_ROWS {
+            let graphs = self.graphs.as_ref().filter(|_| output != Output::Scores);
+            let shape = graphs.and_then(|graphs| graphs.captured_shape(&slot.batch));
             if let Some(shape) = shape {
                 match self.queue_in_layout(slot, Layout::Graph(shape)) {
                     Ok(()) => {
@@ -162,33 +163,36 @@ impl Launcher {
     fn queue_in_layout(&mut self, slot: &mut Slot, layout: Layout) -> TorchResult<()> {
         let (began, synchronizes) = (Instant::now(), self.flags.synchronizes.load(Ordering::Relaxed));
         let Slot { batch, staging, times, .. } = slot;
-        let device = self.network.device();
+        let network = self.networks.of(batch.output);
+        let device = network.device();
         let uploaded = match layout {
             Layout::Ragged => DeviceBatch::Ragged(staging.upload_ragged(batch, device)?),
-            Layout::Padded => DeviceBatch::Padded(staging.upload_padded(batch, device, self.max_tokens)?),
+            Layout::Padded => DeviceBatch::Padded(staging.upload_padded(batch, device, network.max_tokens())?),
             Layout::Graph(shape) => {
                 let graphs = self.graphs.as_mut().ok_or_else(no_graphs)?;
                 DeviceBatch::Ragged(graphs.upload(shape, batch, staging)?)
             }
         };
-        let queries = staging.upload_queries(&batch.queries, self.network.dimension(), device)?;
+        let queries = staging.upload_queries(&batch.queries, network.dimension(), device)?;
         if synchronizes {
             let _ = uploaded.ids().f_narrow(0, 0, 1)?.f_to_device_(Device::Cpu, Kind::Int, false, true)?;
         }
         times.copied_in += BatchTimes::since(began);
+        let normalizes = network.normalizes();
         let began = Instant::now();
         let rows = match layout {
             Layout::Graph(shape) => self.graphs.as_mut().ok_or_else(no_graphs)?.launch(shape)?,
-            Layout::Padded | Layout::Ragged => self.network.encode_uploaded(&uploaded)?,
+            Layout::Padded | Layout::Ragged => network.encode_uploaded(&uploaded)?,
         };
         let rows = rows.f_narrow(0, 0, i64::try_from(batch.lengths.len()).unwrap_or(i64::MAX))?;
         if let (Layout::Ragged, Some(graphs)) = (layout, &mut self.graphs)
-            && let Err(error) = graphs.see(batch, staging, &self.network, &rows)
+            && batch.output != Output::Scores
+            && let Err(error) = graphs.see(batch, staging, network, &rows)
         {
             self.give_up_graphs(&error);
         }
         let rows = match queries {
-            Some(queries) => cosines(&rows, &queries, self.network.normalizes())?,
+            Some(queries) => cosines(&rows, &queries, normalizes)?,
             None => rows,
         };
         if synchronizes {

@@ -16,7 +16,7 @@ use tch::{Device, Kind, Tensor};
 use super::runtime::{PinnedMemory, Runtime};
 use crate::error::TorchResult;
 use crate::model::dispatcher::{Argument, Value as Argued, call, new_reference};
-use crate::model::layout::{Padded, Ragged, RowOffsets, dim};
+use crate::model::layout::{Padded, Ragged, RowOffsets, dim, write_types};
 
 /// Tokens of a padded row: kernels of half precision want multiples of 8.
 const ROW_LENGTH_MULTIPLE: usize = 8;
@@ -111,6 +111,7 @@ impl RaggedShape {
         Ok(Ragged {
             ids: uploaded.f_narrow(0, 0, dim(tokens))?,
             positions: uploaded.f_narrow(0, dim(tokens), dim(tokens))?,
+            types: None,
             rows: RowOffsets {
                 cumulative_lengths: uploaded.f_narrow(0, dim(2 * tokens), dim(rows + 1))?,
                 longest: dim(longest),
@@ -138,8 +139,13 @@ impl Staging {
         let rows = row_bucket(batch.lengths.len());
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let width = longest.next_multiple_of(ROW_LENGTH_MULTIPLE).min(max_tokens.max(longest));
-        let (id_count, total) = (rows * width, rows * width + rows);
-        let (ids, lengths) = self.padded.slice_mut(total)?.split_at_mut(id_count);
+        let (id_count, filled) = (rows * width, rows * width + rows);
+        let total = filled + if batch.seconds.is_empty() { 0 } else { id_count };
+        let (ids, rest) = self.padded.slice_mut(total)?.split_at_mut(id_count);
+        let (lengths, types) = rest.split_at_mut(rows);
+        if !types.is_empty() {
+            write_types(batch, Some(width), types);
+        }
         let mut start = 0;
         for (row, written) in lengths.iter_mut().enumerate() {
             // A padding row has one token, so that it attends to something.
@@ -162,14 +168,24 @@ impl Staging {
         } else {
             None
         };
-        Ok(Padded { ids, mask })
+        let types = (total > filled)
+            .then(|| uploaded.f_narrow(0, dim(filled), dim(id_count))?.f_view_([dim(rows), dim(width)]));
+        Ok(Padded { ids, mask, types: types.transpose()? })
     }
 
     /// Writes a batch in the ragged layout and starts its copy to the device, as [`Self::upload_padded`] does.
     pub fn upload_ragged(&mut self, batch: &Batch, device: Device) -> TorchResult<Ragged> {
         let shape = RaggedShape::of(batch);
-        shape.write(batch, self.ragged.slice_mut(shape.values())?);
-        shape.view(&self.ragged.upload(&[dim(shape.values())], device)?)
+        let (filled, tokens) = (shape.values(), shape.tokens);
+        let total = filled + if batch.seconds.is_empty() { 0 } else { tokens };
+        let (values, types) = self.ragged.slice_mut(total)?.split_at_mut(filled);
+        shape.write(batch, values);
+        if !types.is_empty() {
+            write_types(batch, None, types);
+        }
+        let uploaded = self.ragged.upload(&[dim(total)], device)?;
+        let types = (total > filled).then(|| uploaded.f_narrow(0, dim(filled), dim(tokens))).transpose()?;
+        Ok(Ragged { types, ..shape.view(&uploaded)? })
     }
 
     /// Writes a batch in a shape that it fits and starts its copy to memory of the device, int32 `[values]`.

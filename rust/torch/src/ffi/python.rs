@@ -39,7 +39,8 @@ pub mod _native {
 
     #[pyfunction]
     #[pyo3(signature = (
-        model, devices, dtype, threads, truncate_dim = None, normalizes = true, cuda_graphs = false, synchronizes = false
+        model, devices, dtype, threads, truncate_dim = None, normalizes = true, cuda_graphs = false, synchronizes = false,
+        reranker = None
     ))]
     #[allow(
         clippy::needless_pass_by_value,
@@ -56,10 +57,12 @@ pub mod _native {
         normalizes: bool,
         cuda_graphs: bool,
         synchronizes: bool,
+        reranker: Option<PathBuf>,
     ) -> PyResult<Bound<'_, PyCapsule>> {
         let graphs = cuda_graphs.then_some(GRAPHS);
         let options = LoadOptions { truncate_dim, normalizes, graphs, synchronizes, ..LoadOptions::default() };
-        let encoder = py.detach(|| TorchEncoder::load(&model, &devices, &dtype, threads, options));
+        let load = || TorchEncoder::load_with(&model, reranker.as_deref(), &devices, &dtype, threads, options);
+        let encoder = py.detach(load);
         encoder_capsule(py, encoder.map_err(|error| python_error(py, &error))?)
     }
 }

@@ -108,7 +108,8 @@ unsafe extern "C" fn submit(state: *mut c_void, device: usize, arrays: *const Ba
     let submit = |handle: &mut Handle| {
         let Handle { encoder, batch, .. } = handle;
         // SAFETY: `EncoderTable` demands a batch.
-        let BatchArrays { output, ids, id_count, lengths, row_count, queries, query_values } = unsafe { *arrays };
+        let BatchArrays { output, ids, id_count, lengths, row_count, queries, query_values, seconds } =
+            unsafe { *arrays };
         let unknown = || Error::new(ErrorKind::Internal, format!("this version computes no output {output}"));
         batch.output = Output::from_code(output).ok_or_else(unknown)?;
         // SAFETY: `EncoderTable` demands that the pointers hold as many values as the counts say.
@@ -116,6 +117,8 @@ unsafe extern "C" fn submit(state: *mut c_void, device: usize, arrays: *const Ba
             copy(ids, id_count, &mut batch.ids);
             copy(lengths, row_count, &mut batch.lengths);
             copy(queries, query_values, &mut batch.queries);
+            let pairs = if batch.output == Output::Scores { row_count } else { 0 };
+            copy(seconds, pairs, &mut batch.seconds);
         }
         let ticket = encoder.submit(device, batch)?;
         // SAFETY: `EncoderTable` demands a place to write the number to.

@@ -16,6 +16,8 @@ pub struct Padded {
     pub ids: Tensor,
     /// `bool [rows, longest]`: false for padding. `None` where all rows have the same length.
     pub mask: Option<Tensor>,
+    /// `int32 [rows, longest]`: the types of tokens, 0 and 1, of pairs of texts.
+    pub types: Option<Tensor>,
 }
 
 /// Memory in which batches are padded, one after the other.
@@ -23,6 +25,7 @@ pub struct Padded {
 pub struct PaddingBuffer {
     ids: Vec<i32>,
     mask: Vec<bool>,
+    types: Vec<i32>,
 }
 
 impl PaddingBuffer {
@@ -31,13 +34,18 @@ impl PaddingBuffer {
         let rows = batch.lengths.len();
         let longest = batch.lengths.iter().copied().max().unwrap_or(0) as usize;
         let shape = [dim(rows), dim(longest)];
+        let Self { ids, mask, types } = self;
+        let types = if batch.seconds.is_empty() {
+            None
+        } else {
+            types.resize(rows * longest, 0);
+            write_types(batch, Some(longest), types);
+            Some(Tensor::f_from_slice(types)?.f_view_(shape)?.f_to_device(device)?)
+        };
         if batch.lengths.iter().all(|length| *length as usize == longest) {
-            return Ok(Padded {
-                ids: Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?.f_to_device(device)?,
-                mask: None,
-            });
+            let ids = Tensor::f_from_slice(&batch.ids)?.f_view_(shape)?.f_to_device(device)?;
+            return Ok(Padded { ids, mask: None, types });
         }
-        let Self { ids, mask } = self;
         ids.clear();
         ids.resize(rows * longest, 0);
         mask.clear();
@@ -51,7 +59,7 @@ impl PaddingBuffer {
         // torch copies both, so that they can be written again while it computes.
         let ids = Tensor::f_from_slice(ids)?.f_view_(shape)?.f_to_device(device)?;
         let mask = Tensor::f_from_slice(mask)?.f_view_(shape)?.f_to_device(device)?;
-        Ok(Padded { ids, mask: Some(mask) })
+        Ok(Padded { ids, mask: Some(mask), types })
     }
 }
 
@@ -62,6 +70,8 @@ pub struct Ragged {
     pub ids: Tensor,
     /// `int32 [tokens]`: the position of each token in its row.
     pub positions: Tensor,
+    /// `int32 [tokens]`: the types of tokens, 0 and 1, of pairs of texts.
+    pub types: Option<Tensor>,
     pub rows: RowOffsets,
 }
 
@@ -87,11 +97,19 @@ impl DeviceBatch {
             Self::Ragged(ragged) => &ragged.ids,
         }
     }
+
+    pub(super) fn types(&self) -> Option<&Tensor> {
+        match self {
+            Self::Padded(padded) => padded.types.as_ref(),
+            Self::Ragged(ragged) => ragged.types.as_ref(),
+        }
+    }
 }
 
 impl Padded {
     pub(super) fn with_mask(&self) -> TorchResult<Self> {
-        Ok(Self { ids: self.ids.f_alias()?, mask: Some(self.full_mask()?) })
+        let types = self.types.as_ref().map(Tensor::f_alias).transpose()?;
+        Ok(Self { ids: self.ids.f_alias()?, mask: Some(self.full_mask()?), types })
     }
 
     /// The mask, all true where there is none.
@@ -100,6 +118,18 @@ impl Padded {
             Some(mask) => mask.f_alias(),
             None => self.ids.f_ones_like()?.f_to_kind(Kind::Bool),
         }
+    }
+}
+
+/// Writes the types of a batch's tokens: 1 from where a row's second text begins. Rows are `width` apart, or without one
+/// stand one after the other.
+pub(crate) fn write_types(batch: &Batch, width: Option<usize>, types: &mut [i32]) {
+    types.fill(0);
+    let mut start = 0;
+    for (length, second) in batch.lengths.iter().zip(&batch.seconds) {
+        let (length, second) = (*length as usize, *second as usize);
+        types[start + second..start + length].fill(1);
+        start += width.unwrap_or(length);
     }
 }
 

@@ -3,11 +3,13 @@
 //! For every architecture, rows are float32, pooled, and of norm one where the model says so. A network has no state
 //! but its weights: several threads may use it at once, each with its own buffer.
 
-use pullquote_core::encoder::Batch;
+use std::sync::Arc;
+
 use pullquote_core::encoder::cpu_device::Compute;
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::weight_files::{INDEX_FILE, SINGLE_FILE};
 use pullquote_core::encoder::model::{Body, Model, Pooling};
+use pullquote_core::encoder::{Batch, Output};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -29,7 +31,16 @@ pub struct Network {
     pooling: Vec<Pooling>,
     head: Head,
     vocabulary: usize,
+    /// Of a row.
+    max_tokens: usize,
     dtype: Dtype,
+}
+
+/// A model, and perhaps a reranker, on the same device.
+#[derive(Clone, Debug)]
+pub struct Networks {
+    vectors: Arc<Network>,
+    scores: Option<Arc<Network>>,
 }
 
 #[derive(Debug)]
@@ -74,7 +85,8 @@ impl Network {
             Architecture::Script(script) => (script.dimension(), model.pooling.len()),
         };
         let head = Head::load(model, usize::try_from(width).unwrap_or(0) * poolings, device)?;
-        Ok(Self { architecture, device, pooling: model.pooling.clone(), head, vocabulary, dtype })
+        let (pooling, max_tokens) = (model.pooling.clone(), model.max_tokens);
+        Ok(Self { architecture, device, pooling, head, vocabulary, max_tokens, dtype })
     }
 
     pub fn dimension(&self) -> usize {
@@ -88,6 +100,11 @@ impl Network {
     /// Every id must be below it.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
+    }
+
+    /// The longest row.
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
     pub fn device(&self) -> Device {
@@ -151,12 +168,34 @@ impl Network {
     }
 }
 
+impl Networks {
+    /// A model without a reranker has none of the output `Scores`.
+    pub const fn new(vectors: Arc<Network>, scores: Option<Arc<Network>>) -> Self {
+        Self { vectors, scores }
+    }
+
+    /// The one that computes an output.
+    pub fn of(&self, output: Output) -> &Arc<Network> {
+        self.scores.as_ref().filter(|_| output == Output::Scores).unwrap_or(&self.vectors)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Network> {
+        std::iter::once(&*self.vectors).chain(self.scores.as_deref())
+    }
+}
+
+impl From<Arc<Network>> for Networks {
+    fn from(vectors: Arc<Network>) -> Self {
+        Self::new(vectors, None)
+    }
+}
+
 /// Whether a directory has a `TorchScript` module instead of weights.
 fn is_script(model: &Model) -> bool {
     !model.file(SINGLE_FILE).exists() && !model.file(INDEX_FILE).exists() && model.file(SCRIPT_FILE).exists()
 }
 
-impl Compute for Network {
+impl Compute for Networks {
     type Workspace = PaddingBuffer;
 
     fn prepare_worker(&self) {
@@ -164,7 +203,7 @@ impl Compute for Network {
     }
 
     fn compute(&self, batch: &Batch, buffer: &mut PaddingBuffer, rows: &mut Vec<f32>) -> Result<()> {
-        let encoded = self.encode(batch, buffer).map_err(|error| batch_error(&error))?;
+        let encoded = self.of(batch.output).encode(batch, buffer).map_err(|error| batch_error(&error))?;
         copy_rows(&encoded, rows)
     }
 

@@ -39,7 +39,7 @@ impl Script {
         for (rows, longest) in [(2, 4), (1, 3)] {
             let probe = || {
                 let ids = Tensor::f_zeros([rows, longest], (Kind::Int, device))?;
-                script.forward(&Padded { ids, mask: None })
+                script.forward(&Padded { ids, mask: None, types: None })
             };
             let what = format!("it fails on ids and mask of shape [{rows}, {longest}]");
             let returned = probe().map_err(|error| invalid(&what, &error))?;

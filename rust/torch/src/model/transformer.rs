@@ -6,8 +6,8 @@
 //!
 //! A GPU spends as long on small kernels as on matrix products, so there are few of them. A layer's output is added to
 //! what came before by the product itself, and GELU is the product's epilogue in half precision. Done once, at loading,
-//! in float32 (`load`): the token type's vector is added to the position embeddings (there is only type 0), or to the
-//! word embeddings without those; the scale of attention is multiplied into the queries' weights or their norm;
+//! in float32 (`load`): the vector of token type 0 is added to the position embeddings, or to the word embeddings
+//! without those; the scale of attention is multiplied into the queries' weights or their norm;
 //! queries, keys and values share one matrix; and the biases of products that add to what came before move into the
 //! norm before them.
 
@@ -28,6 +28,8 @@ pub(super) struct TransformerLayers {
     word_embeddings: Tensor,
     /// Row 0 is the first token's in every family.
     position_embeddings: Option<Tensor>,
+    /// From the vector of token type 0 to that of type 1, `[hidden]`.
+    second_type: Option<Tensor>,
     embedding_norm: Option<Norm>,
     layers: Vec<Layer>,
     final_norm: Option<Norm>,
@@ -234,6 +236,9 @@ impl TransformerLayers {
                 let mut by_row = words.f_view_([rows, longest, self.dimension()])?;
                 let _ = by_row.f_add_(&table.f_narrow(0, 0, longest)?)?;
             }
+        }
+        if let (Some(second), Some(types)) = (&self.second_type, batch.types()) {
+            let _ = words.f_addcmul_(&types.f_view_([-1, 1])?.f_to_kind(words.f_kind()?)?, second)?;
         }
         match &self.embedding_norm {
             Some(norm) => norm.apply(&words),

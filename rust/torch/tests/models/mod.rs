@@ -303,6 +303,7 @@ pub fn submit_to(table: &EncoderTable, batch: &Batch) -> (i32, u64) {
         lengths: lengths.as_ptr(),
         row_count: lengths.len(),
         queries: queries.as_ptr(),
+        seconds: std::ptr::null(),
         query_values: queries.len(),
     };
     // SAFETY: the tests release the state last; pointers and counts belong together.

@@ -54,7 +54,7 @@ impl TransformerLayers {
         let names = config.names.iter().find(is_there).unwrap_or(&config.names[0]);
         let longest = model.max_tokens;
         let mut loader = Loader { weights, device, kind, names, config: &config, longest };
-        let (word_embeddings, position_embeddings) = loader.embeddings()?;
+        let (word_embeddings, position_embeddings, second_type) = loader.embeddings()?;
         let mut before =
             if config.embedding_norm { Some(loader.norm(names.embedding_norm, config.hidden, 1.0)?) } else { None };
         let mut embedding_norm = None;
@@ -112,6 +112,7 @@ impl TransformerLayers {
             config,
             word_embeddings,
             position_embeddings,
+            second_type,
             embedding_norm,
             layers,
             final_norm,
@@ -170,8 +171,8 @@ impl Loader<'_> {
         torch_error(ErrorKind::Device, &what, error)
     }
 
-    /// The word embeddings, and the position embeddings where the model has them.
-    fn embeddings(&mut self) -> Result<(Tensor, Option<Tensor>)> {
+    /// The word embeddings; the position embeddings, and the difference of token types, where the model has them.
+    fn embeddings(&mut self) -> Result<(Tensor, Option<Tensor>, Option<Tensor>)> {
         let Transformer { hidden, first_position, token_types, embedding_scale, .. } = *self.config;
         let width = dim(hidden);
         let mut words = self.take(&format!("{}.weight", self.names.words), &[ANY, width])?;
@@ -180,17 +181,23 @@ impl Loader<'_> {
             None => None,
         };
         let failed = |error| torch_error(ErrorKind::Device, "the embeddings cannot be prepared", &error);
+        let mut second_type = None;
         #[expect(clippy::float_cmp, reason = "it is exactly 1 where nothing is scaled")]
         if embedding_scale != 1.0 {
             words = words.f_mul_scalar(f64::from(embedding_scale)).map_err(failed)?;
         }
         if token_types {
             let types = self.take(&format!("{}.weight", self.names.token_types), &[ANY, width])?;
-            let types = types.f_narrow(0, 0, 1).map_err(failed)?;
+            let first = types.f_narrow(0, 0, 1).map_err(failed)?;
             let added_to = table.as_mut().unwrap_or(&mut words);
-            *added_to = added_to.f_add(&types).map_err(failed)?;
+            *added_to = added_to.f_add(&first).map_err(failed)?;
+            if types.size().first().is_some_and(|rows| *rows > 1) {
+                let difference = types.f_select(0, 1).and_then(|second| second.f_sub(&first.f_view_(-1)?));
+                second_type = Some(difference.map_err(failed)?);
+            }
         }
-        Ok((self.upload(&words)?, table.map(|table| self.upload(&table)).transpose()?))
+        let upload = |tensor: Option<Tensor>| tensor.map(|tensor| self.upload(&tensor)).transpose();
+        Ok((self.upload(&words)?, upload(table)?, upload(second_type)?))
     }
 
     fn positions(&mut self, first: usize) -> Result<Tensor> {
