@@ -95,7 +95,8 @@ class EngineConfig(EngineArguments):
                     torch=is_torch,
                     truncate_dim=self.truncate_dim,
                     normalizes=normalizes,
-                    **{name: getattr(config, name) for name in PAIR_MODELS},
+                    reranker=cast("Path | None", config.reranker),
+                    pruner=cast("Path | None", config.pruner),
                     cuda_graphs=self.cuda_graphs == "auto",
                     profile=self.profile,
                 )
@@ -115,7 +116,8 @@ class EngineConfig(EngineArguments):
         if self.reranker is not None and self.pruner is not None:
             message = f"pass either reranker ({self.reranker!s}) or pruner ({self.pruner!s}): each reads the best passages again"
             raise InvalidArgumentError(message)
-        return replace(self, **{name: self._find_pair_model(name) for name in PAIR_MODELS})
+        find = self._find_pair_model
+        return replace(self, reranker=find("reranker"), pruner=find("pruner"))
 
     def _find_pair_model(self, argument: str) -> Path | None:
         model = getattr(self, argument)
