@@ -115,9 +115,10 @@ mod tests {
 
     fn of(text: &str) -> Option<Unit> {
         let start = text.find(|c: char| c.is_ascii_digit()).unwrap();
-        let length =
-            text[start..].find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',')).unwrap_or(text.len() - start);
-        unit_of(text, start, start + length)
+        let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
+        let length = text[start..].find(|c: char| !is_of_number(c)).unwrap_or(text.len() - start);
+        let number = text[start..start + length].trim_end_matches(['.', ',']);
+        unit_of(text, start, start + number.len())
     }
 
     #[test]
