@@ -156,7 +156,12 @@ class Highlights(Sequence[list[Highlight]]):
     def __getitem__(self, index: Any) -> list[Highlight]: ...
     def __getitem__(self, index: Any) -> list[Highlight] | list[list[Highlight]]:
         if isinstance(index, slice):
-            return [self._list(i) for i in range(*index.indices(len(self)))]
+            try:
+                positions = range(*index.indices(len(self)))
+            except (TypeError, ValueError) as error:
+                message = f"a slice of highlights counts lists with whole numbers, not {index!r}: {error}"
+                raise InvalidTypeError(message) from None
+            return [self._list(i) for i in positions]
         if self._is_id(index):
             page = self._page(index)
             if len(self) != len(self.texts):
@@ -174,15 +179,18 @@ class Highlights(Sequence[list[Highlight]]):
 
     def at(self, position: int) -> list[Highlight]:
         """The list at a position, from 0, or from -1 at the end: ``result[position]`` unless ids are numbers."""
+        return self._list(self._place(position))
+
+    def _place(self, position: object) -> int:
         try:
-            place = operator.index(position)
+            place = operator.index(position)  # type: ignore[arg-type]  # which raises a TypeError
         except TypeError:
             message = f"an index of highlights must be a whole number, a slice or a page's id, not {position!r}"
             raise InvalidTypeError(message) from None
         if not -len(self) <= place < len(self):
             message = f"index {position} is out of range for {len(self)} lists of highlights"
             raise OutOfRangeError(message)
-        return self._list(place % len(self))
+        return place % len(self)
 
     def __contains__(self, item: object) -> bool:
         """Whether an id is that of a page, or a list is one of the lists."""
@@ -477,7 +485,7 @@ class Highlights(Sequence[list[Highlight]]):
 
     def query_and_page(self, index: int) -> tuple[int, int]:
         """The indices of the query and of the page that ``result[index]`` belongs to; query 0 if `fuse` joins them."""
-        pages = len(self.texts)
+        index, pages = self._place(index), len(self.texts)
         return (index // pages, index % pages) if self._request.options.get("pairing") != "each" else (index, index)
 
     def _is_id(self, index: Any) -> bool:

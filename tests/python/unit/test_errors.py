@@ -201,6 +201,12 @@ def test_wrong_index_or_address_is_our_error(highlighter: Highlighter) -> None:
     with raises(errors.PullquoteError, "index 99") as outside:
         found.at(99)
     assert isinstance(outside.value, IndexError)
+    assert found.query_and_page(-1) == (0, 1)
+    with raises(errors.PullquoteError, "index 2"):
+        found.query_and_page(2)
+    for wrong in (slice("a", 2), slice(0, 2, 0)):
+        with raises(errors.InvalidTypeError, "slice"):
+            found[wrong]
     with raises(errors.InvalidArgumentError, "'moon.tx'", "did you mean 'moon.txt'"):
         found["moon.tx"]
     with raises(errors.InvalidTypeError, "url", "None"):
