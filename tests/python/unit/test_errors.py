@@ -198,9 +198,9 @@ def test_wrong_index_or_address_is_our_error(highlighter: Highlighter) -> None:
     with raises(IndexError, "query 3", "1 queries", "2 pages") as outside:
         found[3, 0]
     assert isinstance(outside.value, errors.PullquoteError)
-    with raises(errors.PullquoteError, "index 99") as outside:
+    with raises(errors.PullquoteError, "index 99") as beyond:
         found.at(99)
-    assert isinstance(outside.value, IndexError)
+    assert isinstance(beyond.value, IndexError)
     assert found.query_and_page(-1) == (0, 1)
     with raises(errors.PullquoteError, "index 2"):
         found.query_and_page(2)
