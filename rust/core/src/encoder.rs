@@ -44,6 +44,7 @@ pub struct EncoderSpec {
 /// What an encoder does beyond vectors of rows, and how the scheduler learns that a batch is finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Capabilities {
     /// Whether the encoder calls the waker for each finished batch. Otherwise, as with GPUs, the scheduler polls
     /// [`Encoder::is_finished`].
@@ -52,6 +53,8 @@ pub struct Capabilities {
     pub cosines: bool,
     /// Values in the vector of a token, if devices compute [`Output::TokenVectors`].
     pub token_width: Option<usize>,
+    /// Whether these are all that there is, as with late interaction: no vector of a row.
+    pub late_interaction: bool,
     /// What pairs of texts may be, if devices compute [`Output::Scores`] or [`Output::Labels`].
     pub pairs: Option<PairSpec>,
     /// Whether [`Encoder::collect`] gives its memory away. The rows of a batch then keep their jobs' order, and
@@ -110,7 +113,7 @@ impl EncoderSpec {
     pub fn check(&self, batch: &Batch) -> Result<()> {
         let failed = |message: String| Err(Error::new(ErrorKind::Encoder, message));
         let is_capable = match batch.output {
-            Output::Vectors => true,
+            Output::Vectors => !self.capabilities.late_interaction,
             Output::Cosines => self.capabilities.cosines,
             Output::TokenVectors => self.capabilities.token_width.is_some(),
             Output::Scores => self.capabilities.pairs.is_some_and(|pairs| !pairs.is_pruner),
@@ -140,6 +143,10 @@ impl EncoderSpec {
         let are_inside = || batch.seconds.iter().zip(&batch.lengths).all(|(second, length)| second <= length);
         if batch.seconds.len() != if is_of_pairs { batch.lengths.len() } else { 0 } || !are_inside() {
             return failed("the batch's second texts do not begin in its rows".to_owned());
+        }
+        let are_attended = || batch.unattended.iter().zip(&batch.lengths).all(|(last, length)| last < length);
+        if ![0, batch.lengths.len()].contains(&batch.unattended.len()) || !are_attended() {
+            return failed("the batch has rows without a token that is attended to".to_owned());
         }
         if !batch.queries.len().is_multiple_of(self.dimension) {
             let (values, dimension) = (batch.queries.len(), self.dimension);
@@ -250,7 +257,8 @@ pub enum Output {
     Vectors,
     /// Each row's cosine with each of the batch's queries: `[rows, queries]`. A vector that is not finite gives NaN.
     Cosines,
-    /// A vector for each token, before pooling and the modules after it: `[tokens, token_width]`.
+    /// A vector for each token: `[tokens, token_width]`. With late interaction it is after all modules and of length 1,
+    /// otherwise before pooling and the modules after it.
     TokenVectors,
     /// For rows that are pairs of texts, the logit that a reranker gives each: `[rows]`.
     Scores,
@@ -280,12 +288,15 @@ pub struct Batch {
     pub queries: Vec<f32>,
     /// For [`Output::Scores`] and [`Output::Labels`]: in each row, where tokens of the second type begin; its length if none do.
     pub seconds: Vec<u32>,
+    /// How many of each row's last tokens no token attends to; empty for none.
+    pub unattended: Vec<u32>,
 }
 
 impl Batch {
     /// A batch of which vectors are computed.
     pub const fn new(ids: Vec<i32>, lengths: Vec<u32>) -> Self {
-        Self { output: Output::Vectors, ids, lengths, queries: Vec::new(), seconds: Vec::new() }
+        let output = Output::Vectors;
+        Self { output, ids, lengths, queries: Vec::new(), seconds: Vec::new(), unattended: Vec::new() }
     }
 
     /// Replaces this batch with a copy, in the memory it has.
@@ -295,6 +306,7 @@ impl Batch {
         self.lengths.clone_from(&other.lengths);
         self.queries.clone_from(&other.queries);
         self.seconds.clone_from(&other.seconds);
+        self.unattended.clone_from(&other.unattended);
     }
 }
 

@@ -131,6 +131,11 @@ impl Engine {
         let spec = encoder.spec().clone();
         let tokens = Tokens::read(model)?;
         tokens.check_vocabulary(spec.vocabulary)?;
+        if tokens.is_late_interaction() != spec.capabilities.late_interaction {
+            let message = "a late-interaction model has a vector for each token, which only the CPU encoder computes: \
+                           devices=\"cpu\", and no encoder of your own";
+            return Err(Error::new(ErrorKind::UnsupportedModel, message));
+        }
         let scheduler =
             RwLock::new(SchedulerState::Idle(Mutex::new(Some(Encoders { vectors: encoder, scores: None }))));
         let (pool, cache) = (TextPool::new(threads), Cache::new(cache_bytes));

@@ -10,6 +10,7 @@ pub(crate) mod candidates;
 pub mod cosine_scale;
 pub(crate) mod kept_sentences;
 pub mod labelled_pages;
+pub mod maxsim;
 pub(crate) mod parsed_page;
 pub(crate) mod prediction;
 pub mod probability;

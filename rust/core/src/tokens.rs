@@ -8,6 +8,7 @@ mod boundaries;
 mod byte_table;
 mod counts;
 mod decode;
+mod late_interaction;
 mod load;
 mod pairs;
 mod prompted_pairs;
@@ -30,6 +31,8 @@ use boundaries::Family;
 use byte_table::ByteTable;
 pub use counts::counts_before;
 pub use decode::Token;
+use late_interaction::LateTokens;
+pub(crate) use late_interaction::{PlacedRows, TokenPlace};
 pub use pairs::{PairLimits, PairRows, PairTokens};
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 pub use sentences::{PrunerTokens, SentenceIds};
@@ -71,6 +74,8 @@ pub struct Tokens {
     /// The longest row, special ids included.
     limit: usize,
     prompts: Prompts,
+    /// Of a model with a vector for each token.
+    late: Option<LateTokens>,
 }
 
 /// Which prompt precedes a text.
@@ -90,6 +95,8 @@ pub struct TokenPage {
     rows: Vec<RowParts>,
     /// For rows that are pairs of texts: where tokens of the second type begin. Otherwise empty.
     seconds: Vec<u32>,
+    /// For expanded queries: how many of the last ids no token attends to. Otherwise empty.
+    unattended: Vec<u32>,
     /// Rows longer than the model's limit, whose ids end there.
     pub truncated: Vec<usize>,
 }
@@ -110,6 +117,16 @@ impl TokenPage {
             page.truncated.extend(is_truncated.then_some(row));
         }
         page
+    }
+
+    /// From rows of texts, of which none of the last ids may be attended to.
+    pub(crate) fn of_texts(rows: Vec<Row>) -> Self {
+        let unattended: Vec<u32> = rows.iter().map(|row| index(row.unattended)).collect();
+        let page = Self::of_rows(
+            rows.into_iter().map(|row| (row.is_truncated(), row.ids)).map(|(is_cut, ids)| (ids, is_cut)).collect(),
+        );
+        let is_attended = unattended.iter().all(|count| *count == 0);
+        Self { unattended: if is_attended { Vec::new() } else { unattended }, ..page }
     }
 
     pub fn len(&self) -> usize {
@@ -135,6 +152,11 @@ impl TokenPage {
         let parts = &self.rows[row].parts;
         let start = parts[..3].iter().map(ExactSizeIterator::len).sum();
         start..start + parts[3].len()
+    }
+
+    /// How many of a row's last ids no token attends to.
+    pub(crate) fn unattended(&self, row: usize) -> u32 {
+        self.unattended.get(row).copied().unwrap_or(0)
     }
 
     pub(crate) fn write_row(&self, row: usize, ids: &mut Vec<i32>) {
@@ -175,6 +197,7 @@ impl Tokens {
     }
 
     fn text_checked(&self, text: &str, role: Role, check: &Check) -> Result<(Vec<i32>, bool)> {
+        debug_assert!(self.late.is_none(), "late interaction has rows of another kind");
         let max = self.max_text_tokens();
         let prompt = self.prompt(role);
         let text = if prompt.is_empty() { text } else { &format!("{prompt}{text}") };
@@ -294,6 +317,22 @@ impl Tokens {
 
     fn max_text_tokens(&self) -> usize {
         self.limit - self.prefix.len() - self.suffix.len()
+    }
+
+    /// The special ids before a text.
+    fn prefix(&self, role: Role) -> &[i32] {
+        match (&self.late, role) {
+            (Some(late), Role::Query) => &late.query_prefix,
+            _ => &self.prefix,
+        }
+    }
+
+    /// The longest row of a text, special ids included.
+    fn limit(&self, role: Role) -> usize {
+        match (&self.late, role) {
+            (Some(late), Role::Query) => late.query_limit,
+            _ => self.limit,
+        }
     }
 
     fn prompt(&self, role: Role) -> &str {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pullquote_core::encoder::model::transformer::{Bias, BlockNorms, Norm, QueryNorm, alibi_slopes, bucket};
 use pullquote_core::encoder::model::{
-    Activation, Model, ModelOptions, Module, Pooling, PromptOverrides, PromptSource, Pruner, PrunerLayout, Transformer,
+    Activation, Expansion, Model, ModelOptions, Module, Pooling, PromptOverrides, PromptSource, Pruner, PrunerLayout,
+    Residual, Transformer,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -221,9 +222,9 @@ fn unsupported_models_name_field_and_known_values() {
             &["architectures", "XLMRobertaForSequenceClassification"],
         ),
         (
-            "answerai-colbert-small-v1",
-            bert("bert", 384, 12, &json!({"architectures": ["HF_ColBERT"]})),
-            &["architectures", "HF_ColBERT"],
+            "ColBERT of own code",
+            bert("bert", 384, 12, &json!({"architectures": ["JinaColBERT"]})),
+            &["architectures", "JinaColBERT"],
         ),
         (
             "unpacked",
@@ -270,6 +271,7 @@ fn modules_are_read_in_their_order() {
         outputs: 128,
         bias: false,
         activation: Activation::Tanh,
+        residual: Residual::None,
     };
     assert_eq!(model.modules[0], expected);
     let norm =
@@ -298,6 +300,43 @@ fn modules_outside_the_directory_and_unknown_activations_are_refused() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(word), "{error}");
     }
+}
+
+#[test]
+fn modules_without_pooling_are_late_interaction() {
+    let config = bert("bert", 384, 6, &json!({}));
+    let modules = json!([
+        {"type": "sentence_transformers.models.Transformer", "path": ""},
+        {"type": "pylate.models.Dense.Dense", "path": "1_Dense"},
+    ]);
+    let dense = json!({
+        "in_features": 384, "out_features": 96, "bias": false, "use_residual": true,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    });
+    let settings = json!({"model_type": "ColBERT", "query_length": 48, "document_length": 9000});
+    let files: [(&str, &Value); 5] = [
+        ("modules.json", &modules),
+        ("config.json", &config),
+        ("1_Dense/config.json", &dense),
+        ("config_sentence_transformers.json", &settings),
+        ("sentence_bert_config.json", &json!({"max_seq_length": 47})),
+    ];
+    let (_folder, root) = folder("model", &files);
+    let model = Model::read(root).expect("it is sound");
+    let late = model.late_interaction.expect("it has no pooling");
+    assert_eq!((late.query_length, late.document_length, model.max_tokens), (48, 512, 512));
+    assert_eq!((late.expansion, late.skipped_words.len()), (Expansion::Unattended, 32));
+    assert_eq!((late.query_prefix.as_str(), late.document_prefix.as_str()), ("[Q] ", "[D] "));
+    let is_projected = |module: &Module| matches!(module, Module::Dense { residual: Residual::Projected, .. });
+    assert!(model.modules.iter().all(is_projected) && model.normalize && model.pooling.is_empty());
+    let stanford = bert("bert", 384, 6, &json!({"architectures": ["HF_ColBERT"]}));
+    let metadata = json!({"dim": 96, "query_maxlen": 24, "doc_maxlen": 300, "mask_punctuation": false});
+    let (_folder, root) = folder("model", &[("config.json", &stanford), ("artifact.metadata", &metadata)]);
+    let model = Model::read(root).expect("it is sound");
+    let late = model.late_interaction.expect("its class says so");
+    assert_eq!((late.query_length, late.document_length, late.query_prefix.as_str()), (24, 300, "[unused0]"));
+    assert!(late.skipped_words.is_empty());
+    assert!(matches!(&model.modules[..], [Module::Dense { name: "linear", inputs: 384, outputs: 96, .. }]));
 }
 
 #[test]

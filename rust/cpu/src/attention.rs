@@ -104,6 +104,8 @@ pub struct Attend<'call, E> {
     pub output: &'call mut [E],
     pub heads: Heads,
     pub reach: Reach,
+    /// How many of the last tokens no token attends to; fewer than there are.
+    pub unattended: usize,
     pub bias: Option<&'call DistanceBias>,
     pub scratch: &'call mut AttentionScratch,
 }
@@ -113,10 +115,15 @@ impl<E: Element> Task for Attend<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { qkv, output, heads, reach, bias, scratch } = self;
+        let Self { qkv, output, heads, reach, unattended, bias, scratch } = self;
         let width = heads.width;
         let length = output.len() / (heads.count * width);
-        let padded = length.next_multiple_of(MAX_LANES);
+        // Of the keys. A query that reaches none of them stays at zero.
+        let attended = length - unattended;
+        if unattended > 0 {
+            output.fill(E::ZERO);
+        }
+        let padded = attended.next_multiple_of(MAX_LANES);
         let block = padded.min(BLOCK);
         let tile = S::TILE.rows();
         let words = E::PER_WORD;
@@ -133,7 +140,8 @@ impl<E: Element> Task for Attend<'_, E> {
         let group = heads.count / heads.keys;
         for number in 0..heads.count {
             let key_number = number / group;
-            let head = AttentionHead { qkv, heads, number, key_number, length, padded, block, stride, reach, bias };
+            let head =
+                AttentionHead { qkv, heads, number, key_number, length: attended, padded, block, stride, reach, bias };
             if number % group == 0 {
                 head.pack_keys(buffers.keys);
                 head.pack_values(buffers.values);
@@ -202,6 +210,7 @@ struct AttentionHead<'row, E> {
     number: usize,
     /// Of its keys and values.
     key_number: usize,
+    /// The number of keys.
     length: usize,
     /// The length with padding to full registers.
     padded: usize,
@@ -415,6 +424,9 @@ fn exponentiate<S: Simd, E: Element>(
         let weight = exp(simd, simd.sub(simd.load(scores), max));
         sum = simd.add(sum, weight);
         E::store(simd, weights, weight);
+    }
+    if unseen <= seen {
+        weights.fill(E::ZERO);
     }
     let sum = simd.reduce_add(sum);
     state.total = if is_first { sum } else { state.total * state.factor + sum };

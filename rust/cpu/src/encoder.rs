@@ -119,6 +119,7 @@ impl CpuEncoder {
             capabilities: Capabilities {
                 notifies: started.iter().all(CpuDevice::has_workers),
                 token_width: vectors.as_ref().and_then(Network::token_width),
+                late_interaction: vectors.as_ref().is_some_and(Network::late_interaction),
                 pairs,
                 ..Capabilities::default()
             },
@@ -136,7 +137,9 @@ impl CpuEncoder {
 /// Whether nothing says if int8 keeps the vectors of a model that could take it.
 fn may_take_int8(model: &Model, set: InstructionSet) -> bool {
     let is_said = model.config["pullquote"]["int8"].is_boolean();
-    set.has_fast_int8() && !is_said && !matches!(model.body, Body::Static { .. })
+    // It is measured by vectors of texts, which late interaction has not.
+    let has_vectors = model.late_interaction.is_none() && !matches!(model.body, Body::Static { .. });
+    set.has_fast_int8() && !is_said && has_vectors
 }
 
 /// In int8 if that keeps the vectors, otherwise in the default type.

@@ -1,8 +1,9 @@
-//! The modules after pooling: dense layers, norms, and unit length in between. All in float32.
+//! The modules after pooling, or with late interaction those of each token: dense layers, norms, and unit length in
+//! between. All in float32.
 
 use pullquote_core::encoder::dtype::Dtype;
 use pullquote_core::encoder::model::weight_files::LOGITS;
-use pullquote_core::encoder::model::{Activation, Module};
+use pullquote_core::encoder::model::{Activation, Module, Residual};
 use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::linear::{Linear, LinearScratch, OutputRows};
@@ -22,9 +23,17 @@ pub struct Head(Vec<Step>);
 
 #[derive(Debug)]
 enum Step {
-    Dense { layer: Linear, activation: Activation, outputs: usize },
+    Dense { layer: Linear, activation: Activation, outputs: usize, residual: Addend },
     Norm(LayerNorm),
     Normalize,
+}
+
+/// What is added to the output of a dense layer.
+#[derive(Debug)]
+enum Addend {
+    Nothing,
+    Input,
+    Projected(Box<Linear>),
 }
 
 /// Buffers for the rows of a batch.
@@ -32,6 +41,7 @@ enum Step {
 pub struct HeadScratch {
     input: AlignedBuffer,
     output: AlignedBuffer,
+    residual: AlignedBuffer,
     linear: LinearScratch,
 }
 
@@ -51,9 +61,17 @@ impl Head {
             let mut loader = Loader::<S>::new(Weights::read(folder)?, Dtype::Float32);
             let whole = PaddedDim::Whole(width);
             match module {
-                Module::Dense { name, outputs, bias, activation, .. } => {
+                Module::Dense { name, outputs, bias, activation, residual, .. } => {
                     let layer = loader.linear(name, PaddedDim::Whole(*outputs), whole, *bias, None)?;
-                    steps.push(Step::Dense { layer, activation: *activation, outputs: *outputs });
+                    let residual = match residual {
+                        Residual::None => Addend::Nothing,
+                        Residual::Input => Addend::Input,
+                        Residual::Projected => {
+                            let outputs = PaddedDim::Whole(*outputs);
+                            Addend::Projected(Box::new(loader.linear("residual", outputs, whole, false, None)?))
+                        }
+                    };
+                    steps.push(Step::Dense { layer, activation: *activation, outputs: *outputs, residual });
                     width = *outputs;
                 }
                 Module::LayerNorm { name, bias, epsilon, .. } => {
@@ -65,7 +83,8 @@ impl Head {
                 Module::TokenLogit { token, minus, .. } => {
                     let row = token_row(&mut loader.weights, width, *token, *minus)?;
                     let layer = loader.pack(row, &[0.0], PaddedDim::Whole(1), whole, None);
-                    steps.push(Step::Dense { layer, activation: Activation::Identity, outputs: 1 });
+                    let (activation, residual) = (Activation::Identity, Addend::Nothing);
+                    steps.push(Step::Dense { layer, activation, outputs: 1, residual });
                     width = 1;
                 }
                 Module::Normalize => {}
@@ -80,7 +99,7 @@ impl Head {
 
     /// Replaces `count` rows, which have no padding.
     pub fn apply<S: Simd>(&self, simd: S, count: usize, rows: &mut Vec<f32>, scratch: &mut HeadScratch) {
-        let HeadScratch { input, output, linear } = scratch;
+        let HeadScratch { input, output, residual: added, linear } = scratch;
         for step in &self.0 {
             let width = rows.len() / count;
             let padded = PaddedDim::Whole(width).padded();
@@ -90,12 +109,24 @@ impl Head {
                 input[..width].copy_from_slice(row);
             }
             let (results, stride, width): (&[f32], usize, usize) = match step {
-                Step::Dense { layer, activation, outputs } => {
+                Step::Dense { layer, activation, outputs, residual } => {
                     let stride = layer.outputs();
                     let values: &mut [f32] = output.slice_mut(input.len() / padded * stride);
                     let into = OutputRows { values, stride, first: 0 };
                     layer.apply(simd, input, *activation, into, linear);
-                    (output.slice_mut(count * stride), stride, *outputs)
+                    let added: &[f32] = match residual {
+                        Addend::Nothing => &[],
+                        Addend::Input => input,
+                        Addend::Projected(layer) => {
+                            let values: &mut [f32] = added.slice_mut(input.len() / padded * stride);
+                            let into = OutputRows { values, stride, first: 0 };
+                            layer.apply(simd, input, Activation::Identity, into, linear);
+                            values
+                        }
+                    };
+                    let values: &mut [f32] = output.slice_mut(count * stride);
+                    values.iter_mut().zip(added).for_each(|(value, added)| *value += added);
+                    (values, stride, *outputs)
                 }
                 Step::Norm(norm) => {
                     let values: &mut [f32] = output.slice_mut(count * padded);

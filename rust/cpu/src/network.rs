@@ -30,6 +30,8 @@ pub struct Network {
     dimension: usize,
     /// Whether vectors are scaled to unit length after the head, or after pooling without one.
     normalize: bool,
+    /// Whether the head is applied to the vectors of tokens, which are all that there is.
+    late_interaction: bool,
     head: Head,
     /// Of a pruner.
     labels: Option<Labels>,
@@ -82,6 +84,11 @@ impl Network {
         }
     }
 
+    /// Whether there is no vector of a row, only those of its tokens.
+    pub const fn late_interaction(&self) -> bool {
+        self.late_interaction
+    }
+
     /// The type of weights and activations.
     pub const fn dtype(&self) -> Dtype {
         self.dtype
@@ -91,6 +98,7 @@ impl Network {
     #[must_use]
     pub fn token_width(&self) -> Option<usize> {
         match &self.body {
+            Body::Transformer(_) if self.late_interaction => Some(self.dimension),
             Body::Transformer(layers) => Some(layers.hidden()),
             Body::Table(_) => None,
         }
@@ -169,7 +177,12 @@ impl Encode<'_> {
                     start += *length as usize;
                 }
             }
-            (_, Output::TokenVectors) => copy_rows(&hidden[..tokens * width], width, layers.hidden(), values),
+            (_, Output::TokenVectors) => {
+                copy_rows(&hidden[..tokens * width], width, layers.hidden(), values);
+                if network.late_interaction {
+                    network.finish(simd, tokens, values, row, head);
+                }
+            }
             _ => {
                 if !network.pool(simd, batch, layers, hidden, row, values) {
                     network.finish(simd, batch.lengths.len(), values, row, head);
@@ -306,7 +319,10 @@ impl Task for Load<'_> {
             let (head, _) = Head::load::<S>(&labels.modules, hidden)?;
             Ok(Labels { head, before_final_norm: labels.before_final_norm })
         });
-        let (labels, pooling, normalize) = (labels.transpose()?, model.pooling.clone(), model.normalize);
-        Ok(Network { set, dtype, body, pooling, dimension, normalize, head, labels })
+        let (labels, pooling) = (labels.transpose()?, model.pooling.clone());
+        let late_interaction = model.late_interaction.is_some();
+        // A server leaves the last step to its requests; `MaxSim` needs it.
+        let normalize = model.normalize || late_interaction;
+        Ok(Network { set, dtype, body, pooling, dimension, normalize, late_interaction, head, labels })
     }
 }

@@ -205,7 +205,9 @@ impl TransformerLayers {
         }
         let is_prepared = layer.rotary.is_none() && matches!(layer.head_norms, HeadNorms::None);
         let mut start = 0;
-        for length in batch.lengths.iter().map(|length| *length as usize) {
+        // Batches in which every token is attended to say nothing.
+        let unattended = batch.unattended.iter().map(|last| *last as usize).chain(std::iter::repeat(0));
+        for (length, unattended) in batch.lengths.iter().map(|length| *length as usize).zip(unattended) {
             let end = start + length;
             let qkv = &mut qkv[start * stride..end * stride];
             if !is_prepared {
@@ -223,6 +225,7 @@ impl TransformerLayers {
                 output: &mut context[start * inner..end * inner],
                 heads,
                 reach: layer.reach,
+                unattended,
                 bias: self.bias.as_ref(),
                 scratch: attention,
             });

@@ -7,9 +7,10 @@ use models::{
     Draft, EVEN, ODD, Sizes, Tensor, batch, draft, largest_difference, min_cosine, rows, single_rows, sized_draft,
     weights, write, write_small_files,
 };
-use pullquote_core::encoder::Batch;
 use pullquote_core::encoder::dtype::Dtype;
+use pullquote_core::encoder::{Batch, Output};
 use pullquote_cpu::instructions::InstructionSet;
+use pullquote_cpu::network::Workspace;
 use serde_json::json;
 
 const POOLINGS: [&str; 4] = ["mean", "cls", "max", "lasttoken"];
@@ -299,6 +300,38 @@ fn reused_memory_does_not_change_next_batch() {
             let sound = Batch::new(vec![1, 2, 3, 4, 5, 6, 8], vec![3, 4]);
             network.encode(&sound, &mut workspace, &mut found);
             assert_eq!(found, rows(&network, &sound).concat(), "{} {dtype:?}", set.name());
+        }
+    }
+}
+
+#[test]
+fn unattended_tokens_change_no_other_token() {
+    for (sizes, lengths) in [(ODD, [9, 3, 20, 18]), (EVEN, [40, 3, 70, 31])] {
+        let directory = write(&sized_draft("bert", sizes));
+        let unattended = [4, 2, 3, 17];
+        for set in InstructionSet::available() {
+            let network = directory.network(Dtype::Float32, set);
+            let tokens = |batch: Batch| {
+                let (mut workspace, mut values) = (Workspace::default(), Vec::new());
+                network.encode(&Batch { output: Output::TokenVectors, ..batch }, &mut workspace, &mut values);
+                values.chunks(sizes.hidden).map(<[f32]>::to_vec).collect::<Vec<_>>()
+            };
+            let whole = batch(5, &lengths);
+            let filled_up = tokens(Batch { unattended: unattended.to_vec(), ..whole.clone() });
+            let mut start = 0;
+            for (row, (length, last)) in single_rows(&whole).into_iter().zip(lengths.into_iter().zip(unattended)) {
+                let seen = (length - last) as usize;
+                let alone = tokens(Batch::new(row.ids[..seen].to_vec(), vec![length - last]));
+                let same = &filled_up[start..start + seen];
+                assert!(largest_difference(same, &alone) < 1e-5, "{set:?}");
+                let rest = &filled_up[start + seen..start + length as usize];
+                assert!(rest.iter().flatten().all(|value| value.is_finite()), "{set:?}");
+                // A last token attends to the first ones as if it were the only one after them.
+                let ids = [&row.ids[..seen], &row.ids[seen..=seen]].concat();
+                let one = tokens(Batch { unattended: vec![1], ..Batch::new(ids, vec![length - last + 1]) });
+                assert!(largest_difference(&rest[..1], &one[seen..]) < 1e-5, "{set:?}");
+                start += length as usize;
+            }
         }
     }
 }

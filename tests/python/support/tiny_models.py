@@ -31,14 +31,18 @@ BERT_PAIR = "<s> $A </s> $B:1 </s>:1"
 ROBERTA_PAIR = "<s> $A </s> </s> $B </s>"
 
 
-def tokenizer(*, ends_only: bool = False, pair: str | None = None) -> PreTrainedTokenizerFast:
-    """Words of one to three letters of several scripts; texts between ``<s>`` and ``</s>``, or with ``ends_only`` before that."""
+def tokenizer(
+    *, ends_only: bool = False, pair: str | None = None, marks: tuple[str, ...] = ()
+) -> PreTrainedTokenizerFast:
+    """Words of one to three letters of several scripts, and `marks`; texts between ``<s>`` and ``</s>``, or with ``ends_only``
+    before that.
+    """
     letters = [chr(letter) for start in (0x61, 0x430, 0x3B1) for letter in range(start, start + 24)]
     han = [chr(letter) for letter in range(0x4E00, 0x4E00 + 100)]
     pieces = (
         letters + [f"##{letter}" for letter in letters] + han + [f"{a}{b}" for a in letters[:8] for b in letters[:12]]
     )
-    names = ["<s>", "<pad>", "</s>", "<unk>", *dict.fromkeys(pieces)][:VOCABULARY]
+    names = ["<s>", "<pad>", "</s>", "<unk>", *marks, *dict.fromkeys(pieces)][:VOCABULARY]
     found = Tokenizer(models.WordPiece({name: index for index, name in enumerate(names)}, unk_token=names[3]))
     found.normalizer = normalizers.BertNormalizer()
     found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -258,6 +262,56 @@ def save_last_token_reranker(path: Path) -> CrossEncoder:
     _language_tokenizer(path, PAIR_TEMPLATE)
     loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
     return loaded
+
+
+LATE_MARKS = (".", ",", "?", "<mask>", "[Q]", "[D]")
+
+
+def save_late_interaction(path: Path, family: str = "bert", *, stanford: bool = False, **settings: Any) -> None:
+    """A model with a vector for each token: in pylate's layout with two dense layers, or in Stanford's.
+
+    `settings` are those of pylate's ``config_sentence_transformers.json``, or of Stanford's ``artifact.metadata``.
+    """
+    model = FAMILIES[family]()
+    randomize(model)
+    generator = torch.Generator().manual_seed(7)
+
+    def weight(outputs: int, inputs: int) -> torch.Tensor:
+        return torch.randn(outputs, inputs, generator=generator) * inputs**-0.5
+
+    model.save_pretrained(path)
+    found = tokenizer(marks=LATE_MARKS)
+    found.add_special_tokens({"mask_token": "<mask>"})
+    found.save_pretrained(path)
+    if stanford:
+        weights = {f"bert.{name}": tensor for name, tensor in load_file(path / "model.safetensors").items()}
+        save_file(weights | {"linear.weight": weight(24, 64)}, path / "model.safetensors", {"format": "pt"})
+        config = json.loads((path / "config.json").read_text("utf-8")) | {"architectures": ["HF_ColBERT"]}
+        (path / "config.json").write_text(json.dumps(config), "utf-8")
+        metadata = {"dim": 24, "query_token_id": "[Q]", "doc_token_id": "[D]"} | settings
+        (path / "artifact.metadata").write_text(json.dumps(metadata), "utf-8")
+        return
+    layers = [
+        ({"linear.weight": weight(64, 64), "linear.bias": weight(64, 1)[:, 0]}, 64, 64, "GELU"),
+        ({"linear.weight": weight(40, 64), "residual.weight": weight(40, 64)}, 64, 40, "Identity"),
+    ]
+    modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    for number, (tensors, inputs, outputs, activation) in enumerate(layers, 1):
+        folder = path / f"{number}_Dense"
+        folder.mkdir()
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        dense = {
+            "in_features": inputs,
+            "out_features": outputs,
+            "bias": "linear.bias" in tensors,
+            "activation_function": f"torch.nn.modules.{'linear' if activation == 'Identity' else 'activation'}.{activation}",
+            "use_residual": True,
+        }
+        (folder / "config.json").write_text(json.dumps(dense), "utf-8")
+        modules.append({"idx": number, "name": str(number), "path": folder.name, "type": "pylate.models.Dense.Dense"})
+    (path / "modules.json").write_text(json.dumps(modules), "utf-8")
+    settings = {"model_type": "ColBERT", "query_prefix": "[Q]", "document_prefix": "[D]"} | settings
+    (path / "config_sentence_transformers.json").write_text(json.dumps(settings), "utf-8")
 
 
 class JinaBert(torch.nn.Module):

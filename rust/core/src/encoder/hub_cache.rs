@@ -19,8 +19,13 @@ use super::model::{Body, Model, Transformer};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Files that describe a model and its tokenizer, in its folder or in a module's.
-const SMALL_FILES: [&str; 4] =
-    ["config.json", "config_sentence_transformers.json", "tokenizer.json", "tokenizer_config.json"];
+const SMALL_FILES: [&str; 5] = [
+    "artifact.metadata",
+    "config.json",
+    "config_sentence_transformers.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+];
 /// Files with weights, the best first: a file, or an index of files whose names begin and end alike.
 const WEIGHTS: [(&str, Option<(&str, &str)>); 4] = [
     ("model.safetensors", None),

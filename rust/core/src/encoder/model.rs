@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
 use files::{invalid, number, optional, required, text, unsupported};
-pub use modules::Module;
+pub use late_interaction::{Expansion, LateInteraction};
 use modules::Modules;
+pub use modules::{Module, Residual};
 pub use pair_prompt::{PairPrompt, PromptPart};
 pub use prompts::{PromptOverrides, PromptSource, Prompts};
 pub use pruner::{LabelHead, Pruner, PrunerLayout};
@@ -19,6 +20,7 @@ pub use transformer::Transformer;
 mod families;
 mod files;
 mod id;
+mod late_interaction;
 mod modules;
 pub mod names;
 mod pair_prompt;
@@ -120,12 +122,15 @@ pub struct Model {
     /// Whether texts are in lower case before the tokenizer's own normalizer: `do_lower_case` of
     /// `sentence_bert_config.json`.
     pub lowercase: bool,
-    /// From the module `Pooling`; the mean without `modules.json`. The vectors of several are concatenated.
+    /// From the module `Pooling`; the mean without `modules.json`. The vectors of several are concatenated. Empty with
+    /// late interaction.
     pub pooling: Vec<Pooling>,
-    /// What follows pooling, in this order.
+    /// What follows pooling, in this order; with late interaction, what follows the transformer, for each token.
     pub modules: Vec<Module>,
     /// Of a pruner.
     pub labels: Option<LabelHead>,
+    /// Of a model with a vector for each token; `None` for one vector for a text.
+    pub late_interaction: Option<LateInteraction>,
     /// Vectors are cut to their first values after all modules.
     pub truncate_dim: Option<usize>,
     /// Whether vectors have unit length.
@@ -187,7 +192,8 @@ impl Model {
             config = inner.take();
         }
         let model_type = text(&config, "model_type").unwrap_or_default().to_owned();
-        if modules.is_guessed {
+        let is_stanford = modules.is_guessed && is_stanford(&config);
+        if modules.is_guessed && !is_stanford {
             refuse_other_tasks(&path, &config)?;
         }
         let transformer = read_transformer_settings(&directory, modules.is_reranker)?;
@@ -203,13 +209,21 @@ impl Model {
         {
             after.push(Module::Normalize);
         }
+        let late_interaction = modules.is_late_interaction || is_stanford;
         let max_tokens = match body {
+            Body::Transformer if late_interaction => positions(&config, &model_type).unwrap_or(NO_LIMIT),
             Body::Static { drops_unknown: false } => NO_LIMIT,
             // The text has one more id, so that none is empty.
             Body::Static { drops_unknown: true } => number(&config, "max_length").unwrap_or(512).min(NO_LIMIT) + 1,
             Body::Transformer => max_tokens(&directory, &config, &model_type, &transformer)?,
         };
-        Ok(Self {
+        let prompts = if late_interaction {
+            prompts::read_late_interaction(root, &options.prompts)?
+        } else {
+            prompts::read(root, modules.include_prompt, &options.prompts)?
+        };
+        let mut model = Self {
+            late_interaction: None,
             vocabulary: number(&config, "vocab_size"),
             max_tokens,
             lowercase: transformer.get("do_lower_case").and_then(Value::as_bool) == Some(true),
@@ -219,14 +233,38 @@ impl Model {
             modules: after,
             labels: None,
             truncate_dim: options.truncate_dim,
-            prompts: prompts::read(root, modules.include_prompt, &options.prompts)?,
+            prompts,
             pair_prompt: None,
             root: root.to_owned(),
             has_token_types: has_token_types(&directory)?,
             directory,
             config,
             model_type,
-        })
+        };
+        if late_interaction {
+            model.read_late_interaction(is_stanford)?;
+        }
+        Ok(model)
+    }
+
+    fn read_late_interaction(&mut self, is_stanford: bool) -> Result<()> {
+        if self.truncate_dim.is_some() {
+            let message = "truncate_dim is for models with one vector for a text; a late-interaction model has one for each token";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let late = if is_stanford {
+            let (late, dense) = LateInteraction::read_stanford(&self.root, &Transformer::read(self)?)?;
+            self.pooling.clear();
+            self.modules = vec![dense];
+            late
+        } else {
+            LateInteraction::read(&self.root)?
+        };
+        let late = late.within(self.max_tokens);
+        self.max_tokens = late.max_tokens();
+        self.normalize = true;
+        self.late_interaction = Some(late);
+        Ok(())
     }
 
     /// A hash of its weights, tokenizer and configuration. Reads them, if the user's cache does not know it.
@@ -272,6 +310,12 @@ fn has_token_types(directory: &Path) -> Result<bool> {
     })
 }
 
+/// Whether its class is that of Stanford's late interaction.
+fn is_stanford(config: &Value) -> bool {
+    let classes = config.get("architectures").and_then(Value::as_array);
+    classes.is_some_and(|classes| classes.iter().any(|class| class == "HF_ColBERT"))
+}
+
 /// Without `modules.json`, refuses a model whose class says that its vectors are not embeddings: their mean would be
 /// computed, and mean nothing.
 fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
@@ -281,7 +325,7 @@ fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
         Some(name) => Err(unsupported(
             path,
             &format!(
-                "architectures {name:?}, without modules.json: a classifier, a reranker or a late-interaction model; an embedding \
+                "architectures {name:?}, without modules.json: a classifier, a reranker or code for late interaction; an embedding \
                  model is needed, or a modules.json that says how tokens are pooled. A reranker is the argument reranker="
             ),
         )),
@@ -292,13 +336,7 @@ fn refuse_other_tasks(path: &Path, config: &Value) -> Result<()> {
 /// The smallest limit of sentence-transformers, the tokenizer and the position table.
 fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &Value) -> Result<usize> {
     let tokenizer = optional(&directory.join("tokenizer_config.json"))?.unwrap_or(Value::Null);
-    // `nomic_bert` has the names of GPT-2.
-    let positions = number(config, "max_position_embeddings").or_else(|| number(config, "n_positions"));
-    // Beyond those, Nomic's code stretches its rotary embeddings.
-    let is_stretched = config.get("rotary_scaling_factor").is_some_and(|factor| !factor.is_null());
-    let trained = number(config, "max_trained_positions").filter(|_| is_stretched);
-    let positions = positions.map(|positions| positions.min(trained.unwrap_or(positions)));
-    let positions = positions.map(|positions| positions.saturating_sub(families::first_position(model_type, config)));
+    let positions = positions(config, model_type);
     let limit = [
         number(transformer, "max_seq_length"),
         number(&tokenizer, "model_max_length").filter(|length| *length < 1 << 20),
@@ -317,4 +355,15 @@ fn max_tokens(directory: &Path, config: &Value, model_type: &str, transformer: &
         Some(limit) => Err(invalid(directory, &format!("its longest input is {limit} tokens; at least 4 are needed"))),
         None => Ok(512),
     }
+}
+
+/// The rows of the position table that tokens may have; `None` without such a table.
+fn positions(config: &Value, model_type: &str) -> Option<usize> {
+    // `nomic_bert` has the names of GPT-2.
+    let positions = number(config, "max_position_embeddings").or_else(|| number(config, "n_positions"));
+    // Beyond those, Nomic's code stretches its rotary embeddings.
+    let is_stretched = config.get("rotary_scaling_factor").is_some_and(|factor| !factor.is_null());
+    let trained = number(config, "max_trained_positions").filter(|_| is_stretched);
+    let positions = positions.map(|positions| positions.min(trained.unwrap_or(positions)));
+    positions.map(|positions| positions.saturating_sub(families::first_position(model_type, config)))
 }

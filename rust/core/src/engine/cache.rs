@@ -11,6 +11,7 @@ use lru::LruCache;
 use rustc_hash::FxHashMap;
 
 use crate::error::Result;
+use crate::ranking::maxsim::WindowTokens;
 use crate::ranking::parsed_page::{ParsedPage, Parsing};
 use crate::runtime::sync::lock;
 use crate::text::formats::Document;
@@ -53,13 +54,15 @@ pub(super) struct CachedPage {
     pub(super) vectors: RowVectors,
 }
 
-/// Vectors of some of a page's rows.
+/// Vectors of some of a page's rows, or with late interaction those of their tokens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowVectors {
     /// The rows' indexes; sorted once they are cached.
     pub(super) rows: Vec<usize>,
-    /// Concatenated vectors, in the order of `rows`.
+    /// Concatenated vectors, in the order of `rows`; empty with late interaction.
     pub(super) values: Vec<f32>,
+    /// In the order of `rows`; empty without late interaction.
+    pub(super) tokens: Vec<Arc<WindowTokens>>,
     /// The rows longer than the model's limit; sorted once they are cached.
     pub(super) truncated: Vec<usize>,
 }
@@ -149,7 +152,10 @@ impl RowVectors {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.rows.as_slice()) + size_of_val(self.values.as_slice()) + size_of_val(self.truncated.as_slice())
+        size_of_val(self.rows.as_slice())
+            + size_of_val(self.values.as_slice())
+            + self.tokens.iter().map(|tokens| size_of_val(tokens) + tokens.bytes()).sum::<usize>()
+            + size_of_val(self.truncated.as_slice())
     }
 
     pub(super) fn position(&self, row: usize) -> Option<usize> {
@@ -164,6 +170,7 @@ impl RowVectors {
     fn merge(self, more: Self) -> Self {
         let rows = [self.rows, more.rows].concat();
         let values = [self.values, more.values].concat();
+        let tokens = [self.tokens, more.tokens].concat();
         let mut truncated = [self.truncated, more.truncated].concat();
         truncated.sort_unstable();
         let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -171,7 +178,8 @@ impl RowVectors {
         let dimension = values.len() / rows.len().max(1);
         let vector = |index: &usize| values[index * dimension..(index + 1) * dimension].iter().copied();
         let values = order.iter().flat_map(vector).collect();
-        Self { values, rows: order.into_iter().map(|index| rows[index]).collect(), truncated }
+        let tokens = order.iter().filter_map(|index| tokens.get(*index).cloned()).collect();
+        Self { values, tokens, rows: order.into_iter().map(|index| rows[index]).collect(), truncated }
     }
 }
 
@@ -305,7 +313,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_page_is_evicted_and_bytes_are_counted() {
         let vectors =
-            |rows: usize| RowVectors { rows: (0..rows).collect(), values: vec![0.0; rows], truncated: Vec::new() };
+            |rows: usize| RowVectors { rows: (0..rows).collect(), values: vec![0.0; rows], ..RowVectors::default() };
         let parsed = Arc::new(ParsedPage::default());
         let bytes = parsed.bytes() + vectors(1000).bytes();
         let cache = Cache::new(4 * bytes);
@@ -352,8 +360,14 @@ mod tests {
 
     #[test]
     fn merged_vectors_are_sorted_by_row() {
-        let known = RowVectors { rows: vec![1, 4], values: vec![1.0, 1.5, 4.0, 4.5], truncated: vec![4] };
-        let more = RowVectors { rows: vec![5, 2, 0], values: vec![5.0, 5.5, 2.0, 2.5, 0.0, 0.5], truncated: vec![2] };
+        let known = RowVectors {
+            rows: vec![1, 4],
+            values: vec![1.0, 1.5, 4.0, 4.5],
+            truncated: vec![4],
+            ..RowVectors::default()
+        };
+        let values = vec![5.0, 5.5, 2.0, 2.5, 0.0, 0.5];
+        let more = RowVectors { rows: vec![5, 2, 0], values, truncated: vec![2], ..RowVectors::default() };
         let all = known.merge(more);
         assert_eq!(all.rows, [0, 1, 2, 4, 5]);
         assert_eq!(all.values, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 4.0, 4.5, 5.0, 5.5]);

@@ -1,4 +1,5 @@
-//! Tokenizes candidate windows, submits them in jobs, and scores them against the queries when their vectors are back.
+//! Tokenizes candidate windows, submits them in jobs, and scores them against the queries when their vectors are back:
+//! by cosine, or with late interaction by `MaxSim`, which scores their units too.
 //!
 //! Jobs are pipelined: devices encode one while the caller tokenizes the next. So memory is bounded by the jobs in
 //! flight, not by the pages.
@@ -13,9 +14,9 @@ use super::cache::RowVectors;
 use super::context::CallContext;
 use super::documents::ReadPages;
 use super::token_count;
-use crate::encoder::EncoderSpec;
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
+use crate::ranking::maxsim::{QueryTokens, WindowTokens};
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::prediction::Prediction;
 use crate::ranking::query_match::Query;
@@ -27,13 +28,19 @@ use crate::runtime::text_pool;
 use crate::scheduler::Pending;
 use crate::scheduler::batches::{BatchQueries, RowSource, Wanted};
 use crate::text::page::ByteSpan;
-use crate::tokens::{Check, TokenPage, Tokens};
+use crate::tokens::{Check, PlacedRows, TokenPlace, Tokens};
 
 /// Bytes of windows that are tokenized together, and then submitted.
 const TOKENIZE_BYTES: usize = 512 * 1024;
 
 /// Rows of one job, and of one page in it. Their vectors are held until they are scored.
 const JOB_ROWS: usize = 4096;
+
+/// The same with late interaction, where each row has many vectors.
+const LATE_JOB_ROWS: usize = 256;
+
+/// Bytes of text that make a token, at least: for the size of vectors that are not there yet.
+const LEAST_TOKEN_BYTES: usize = 3;
 
 /// Devices compute cosines only if the queries are at most one for each of this number of dimensions. Beyond that, the
 /// queries that go with every batch are larger than the vectors they save.
@@ -52,12 +59,18 @@ pub(super) struct Comparison<'page> {
     scored: Vec<ScoredRows>,
     /// The queries, if devices compute the cosines.
     device_queries: Option<Arc<BatchQueries>>,
+    /// The tokens of each query with late interaction; otherwise empty.
+    query_tokens: Vec<QueryTokens>,
+    /// Values of a vector.
+    dimension: usize,
 }
 
 struct InFlightJob {
     pages: Vec<PageRows>,
     /// Whether it returns cosines instead of vectors.
     returns_cosines: bool,
+    /// With late interaction the number of tokens before each row; otherwise empty.
+    token_starts: Vec<usize>,
     pending: Pending,
 }
 
@@ -73,7 +86,7 @@ struct ScoredRows {
 
 struct QueryCosines {
     query: usize,
-    /// For each row of the page; NaN for those without a score.
+    /// For each row of the page, and with late interaction after them for each unit; NaN for those without a score.
     rows: Vec<f32>,
 }
 
@@ -86,6 +99,8 @@ struct PageRows {
     page: usize,
     /// Pairs of the page's row and the job's row, in order. Equal rows share a row of the job.
     rows: Vec<(usize, usize)>,
+    /// With late interaction the places of each row's tokens; otherwise empty.
+    places: Vec<Vec<TokenPlace>>,
 }
 
 /// The pages and the rows of a job.
@@ -96,8 +111,10 @@ impl<'page> Comparison<'page> {
         pages: &'page [PreparedPage<'page>],
         read: &'page ReadPages<'page>,
         queries: &'page [Query<'page>],
-        spec: &EncoderSpec,
+        context: &CallContext<'_, '_>,
     ) -> Self {
+        let spec = &context.engine.spec;
+        let is_late = context.engine.is_late_interaction();
         let unscored = |page: &PreparedPage| ScoredRows {
             is_scored: vec![false; page.parsed.rows],
             cosines: Vec::new(),
@@ -107,7 +124,10 @@ impl<'page> Comparison<'page> {
         let device_computes = spec.capabilities.cosines && queries.len() * DIMENSIONS_PER_QUERY <= spec.dimension;
         let device_queries = device_computes
             .then(|| Arc::new(BatchQueries::new(queries.iter().map(|query| &*query.vector), spec.dimension)));
-        Self { pages, read, queries, scored: pages.iter().map(unscored).collect(), device_queries }
+        let dimension = spec.dimension;
+        let tokens = queries.iter().filter(|_| is_late).map(|query| QueryTokens::new(&query.vector, dimension));
+        let (query_tokens, scored) = (tokens.collect(), pages.iter().map(unscored).collect());
+        Self { pages, read, queries, scored, device_queries, query_tokens, dimension }
     }
 
     /// Caches what was encoded, and counts the rows that were scored. Returns their number for each page.
@@ -132,12 +152,15 @@ impl<'page> Comparison<'page> {
     /// For each page, the selected rows without a score, sorted. They count as scored from now on.
     fn take_unscored(&mut self, predictions: &[Vec<Prediction>], selections: &[Vec<Selection>]) -> Vec<Vec<usize>> {
         let mut unscored = vec![Vec::new(); self.pages.len()];
+        let is_late = self.is_late();
         for (query, (searched, selections)) in predictions.iter().zip(selections).enumerate() {
             for (prediction, selection) in searched.iter().zip(selections) {
                 let page = self.read.first[prediction.page()];
                 let (rows, scored) = (self.pages[page].parsed.rows, &mut self.scored[page]);
+                let scores_units = is_late && prediction.matched.has_unit_seeds();
                 if scored.cosines.last().is_none_or(|last| last.query < query) {
-                    scored.cosines.push(QueryCosines { query, rows: vec![f32::NAN; rows] });
+                    let units = if scores_units { prediction.matched.seed_count() } else { 0 };
+                    scored.cosines.push(QueryCosines { query, rows: vec![f32::NAN; rows + units] });
                 }
                 for row in selection.windows.rows(rows) {
                     if !std::mem::replace(&mut scored.is_scored[row], true) {
@@ -164,9 +187,13 @@ impl<'page> Comparison<'page> {
         ScoredWindows::new(prediction, selection, &cosines[position].rows)
     }
 
+    fn is_late(&self) -> bool {
+        !self.query_tokens.is_empty()
+    }
+
     /// Scores the rows of a page whose vectors are cached, and returns the others.
-    fn score_cached(&mut self, page: usize, rows: Vec<usize>) -> Vec<usize> {
-        let Some(cached) = &self.read.cached[page] else { return rows };
+    fn score_cached(&mut self, context: &CallContext<'_, '_>, page: usize, rows: Vec<usize>) -> Result<Vec<usize>> {
+        let Some(cached) = &self.read.cached[page] else { return Ok(rows) };
         let (mut hits, mut misses) = (Vec::new(), Vec::new());
         for row in rows {
             match cached.vectors.position(row) {
@@ -175,20 +202,32 @@ impl<'page> Comparison<'page> {
             }
         }
         self.scored[page].truncated += hits.iter().filter(|(row, _)| cached.vectors.is_truncated(*row)).count();
-        self.score(page, &hits, &cached.vectors.values);
-        misses
+        if self.is_late() {
+            let tokens: Vec<(usize, Arc<WindowTokens>)> =
+                hits.into_iter().map(|(row, position)| (row, Arc::clone(&cached.vectors.tokens[position]))).collect();
+            self.score_tokens(context, page, &tokens)?;
+        } else {
+            self.score(page, &hits, &cached.vectors.values);
+        }
+        Ok(misses)
     }
 
     /// Collects this call's vectors of a page for the cache, if the cache would admit them.
-    fn plan_caching(&mut self, context: &CallContext<'_, '_>, page: usize, rows: usize) {
+    fn plan_caching(&mut self, context: &CallContext<'_, '_>, page: usize, rows: &[usize]) {
+        let size = if self.is_late() {
+            let bytes: usize = rows.iter().map(|row| self.pages[page].parsed.row(*row).len()).sum();
+            WindowTokens::bytes_of(bytes / LEAST_TOKEN_BYTES, self.dimension)
+        } else {
+            RowVectors::bytes_of(rows.len(), self.dimension)
+        };
         let (cached, new) = (&self.read.cached[page], &mut self.scored[page].new_vectors);
         let known =
             cached.as_ref().map_or(0, |cached| cached.vectors.bytes()) + new.as_ref().map_or(0, RowVectors::bytes);
-        let bytes = self.pages[page].parsed.bytes() + known + RowVectors::bytes_of(rows, context.engine.spec.dimension);
+        let bytes = self.pages[page].parsed.bytes() + known + size;
         let cache = &context.engine.cache;
         if !cache.is_enabled() || !cache.admits(bytes) {
             *new = None;
-        } else if rows > 0 {
+        } else if !rows.is_empty() {
             new.get_or_insert_default();
         }
     }
@@ -198,31 +237,38 @@ impl<'page> Comparison<'page> {
         let began = Instant::now();
         let bytes = chunks.iter().map(|chunk| chunk.bytes(self.pages)).sum();
         let engine = context.engine;
+        let is_late = self.is_late();
+        let job_rows = if is_late { LATE_JOB_ROWS } else { JOB_ROWS };
         let tokenized = engine.pool.run(context.call, bytes, |check| {
-            text_pool::map(chunks, |chunk| chunk.tokenize(self.pages, &engine.tokens, check))
+            text_pool::map(chunks, |chunk| {
+                let rows = chunk.tokenize(self.pages, &engine.tokens, is_late, check)?;
+                Ok((Arc::new(rows.0), rows.1))
+            })
         });
         context.record(Stage::Tokenize, began);
         let mut jobs: Vec<NewJob> = Vec::new();
         let mut job_row_of: FxHashMap<Vec<i32>, usize> = FxHashMap::default();
-        for (chunk, tokens) in chunks.iter().zip(&tokenized?) {
+        for (chunk, (tokens, mut places)) in chunks.iter().zip(tokenized?) {
             self.scored[chunk.page].add_truncated(chunk, &tokens.truncated);
             let mut is_new = true;
             for (window, row) in chunk.rows.iter().enumerate() {
-                if jobs.last().is_none_or(|(_, rows)| rows.len() == JOB_ROWS) {
+                if jobs.last().is_none_or(|(_, rows)| rows.len() == job_rows) {
                     jobs.push((Vec::new(), Vec::new()));
                     job_row_of.clear();
                     is_new = true;
                 }
                 let Some((pages, rows)) = jobs.last_mut() else { continue };
                 let job_row = *job_row_of.entry(tokens.row(window)).or_insert_with(|| {
-                    rows.push(RowSource { page: Arc::clone(tokens), window });
+                    rows.push(RowSource { page: Arc::clone(&tokens), window });
                     rows.len() - 1
                 });
-                match pages.last_mut() {
-                    Some(page) if !is_new => page.rows.push((*row, job_row)),
-                    _ => pages.push(PageRows { page: chunk.page, rows: vec![(*row, job_row)] }),
+                if is_new {
+                    pages.push(PageRows { page: chunk.page, rows: Vec::new(), places: Vec::new() });
+                    is_new = false;
                 }
-                is_new = false;
+                let Some(page) = pages.last_mut() else { continue };
+                page.rows.push((*row, job_row));
+                page.places.extend(places.get_mut(window).map(std::mem::take));
             }
         }
         Ok(jobs)
@@ -258,6 +304,65 @@ impl<'page> Comparison<'page> {
     }
 }
 
+impl Comparison<'_> {
+    /// Scores rows of a page by the vectors of their tokens, and the units in them: a unit has the best score of the windows
+    /// around it.
+    fn score_tokens(
+        &mut self,
+        context: &CallContext<'_, '_>,
+        page: usize,
+        rows: &[(usize, Arc<WindowTokens>)],
+    ) -> Result<()> {
+        let Self { pages, scored, query_tokens, .. } = self;
+        let (parsed, of_page) = (&pages[page].parsed, &mut scored[page]);
+        let queries: Vec<&QueryTokens> = of_page.cosines.iter().map(|of| &query_tokens[of.query]).collect();
+        let work = rows.iter().map(|(_, tokens)| tokens.bytes()).sum::<usize>() * queries.len();
+        let scores = context.engine.pool.run(context.call, work, |check| {
+            text_pool::map(rows, |(row, tokens)| {
+                check()?;
+                let units = parsed.windows[*row].len();
+                Ok(queries.iter().map(|query| query.scores(tokens, units)).collect::<Vec<_>>())
+            })
+        })?;
+        for ((row, _), of_row) in rows.iter().zip(scores) {
+            let first = parsed.rows + parsed.windows[*row].start;
+            for (QueryCosines { rows: scored, .. }, scores) in of_page.cosines.iter_mut().zip(of_row) {
+                scored[*row] = scores.window;
+                // Without seeds that are units, there are none.
+                for (unit, score) in scored.iter_mut().skip(first).zip(scores.units) {
+                    *unit = unit.max(score);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Scores the rows of a page in a job, whose vectors these are, and keeps them for the cache.
+    fn receive_tokens(
+        &mut self,
+        context: &CallContext<'_, '_>,
+        rows: PageRows,
+        starts: &[usize],
+        vectors: &[f32],
+    ) -> Result<()> {
+        let PageRows { page, rows, places } = rows;
+        let width = self.dimension;
+        let tokens = |((row, job_row), places): ((usize, usize), Vec<TokenPlace>)| {
+            let vectors = &vectors[starts[job_row] * width..starts[job_row + 1] * width];
+            (row, Arc::new(WindowTokens::new(vectors, width, &places)))
+        };
+        let rows: Vec<(usize, Arc<WindowTokens>)> = rows.into_iter().zip(places).map(tokens).collect();
+        self.score_tokens(context, page, &rows)?;
+        if let Some(new) = &mut self.scored[page].new_vectors {
+            for (row, tokens) in rows {
+                new.rows.push(row);
+                new.tokens.push(tokens);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Scores the selected windows of each query's pages. Those scored for an earlier selection are not encoded again.
 pub(super) async fn score<'query>(
     context: &mut CallContext<'_, '_>,
@@ -268,8 +373,8 @@ pub(super) async fn score<'query>(
     let began = Instant::now();
     let mut chunks = Vec::new();
     for (page, rows) in comparison.take_unscored(predictions, &selections).into_iter().enumerate() {
-        let rows = comparison.score_cached(page, rows);
-        comparison.plan_caching(context, page, rows.len());
+        let rows = comparison.score_cached(context, page, rows)?;
+        comparison.plan_caching(context, page, &rows);
         chunks.extend(rows.chunks(JOB_ROWS).map(|rows| RowChunk { page, rows: rows.to_vec() }));
     }
     context.record(Stage::Choose, began);
@@ -302,9 +407,11 @@ async fn encode_chunks(
             context.call.check_tokens(context.work.tokens)?;
             let queries = comparison.device_queries(&pages);
             let returns_cosines = queries.is_some();
-            let wanted = queries.map_or(Wanted::Vector, Wanted::Cosines);
+            let is_late = comparison.is_late();
+            let wanted = if is_late { Wanted::TokenVectors } else { queries.map_or(Wanted::Vector, Wanted::Cosines) };
+            let token_starts = if is_late { token_starts(&rows) } else { Vec::new() };
             let pending = context.scheduler.submit_for(wanted, rows, context.call)?;
-            jobs.push_back(InFlightJob { pages, returns_cosines, pending });
+            jobs.push_back(InFlightJob { pages, returns_cosines, token_starts, pending });
         }
     }
     while !jobs.is_empty() {
@@ -319,13 +426,18 @@ async fn finish_oldest(
     jobs: &mut VecDeque<InFlightJob>,
     comparison: &mut Comparison<'_>,
 ) -> Result<()> {
-    let Some(InFlightJob { pages, returns_cosines, pending }) = jobs.pop_front() else { return Ok(()) };
+    let Some(InFlightJob { pages, returns_cosines, token_starts, pending }) = jobs.pop_front() else { return Ok(()) };
     let began = Instant::now();
     let values = pending.await?;
     context.record(Stage::Wait, began);
     let began = Instant::now();
     let dimension = context.engine.spec.dimension;
-    for PageRows { page, rows } in pages {
+    for rows in pages {
+        if comparison.is_late() {
+            comparison.receive_tokens(context, rows, &token_starts, &values)?;
+            continue;
+        }
+        let PageRows { page, rows, .. } = rows;
         if returns_cosines {
             comparison.set_cosines(page, &rows, &values);
             continue;
@@ -352,16 +464,33 @@ impl ScoredRows {
     }
 }
 
+/// The number of tokens before each row, and last that of all rows.
+fn token_starts(rows: &[RowSource]) -> Vec<usize> {
+    let mut starts = vec![0];
+    for row in rows {
+        starts.push(starts[starts.len() - 1] + row.len());
+    }
+    starts
+}
+
 impl RowChunk {
-    fn tokenize(&self, pages: &[PreparedPage], tokens: &Tokens, check: &Check) -> Result<Arc<TokenPage>> {
+    /// The rows' ids, and with late interaction the places of their tokens.
+    fn tokenize(&self, pages: &[PreparedPage], tokens: &Tokens, is_late: bool, check: &Check) -> Result<PlacedRows> {
         let page = &pages[self.page];
+        if is_late {
+            let windows = self.rows.iter().map(|row| {
+                let units = &page.parsed.windows[*row];
+                (page.parsed.units.span(units), &page.parsed.units.spans[units.clone()])
+            });
+            return tokens.late_page(page.text.text(), &windows.collect::<Vec<_>>(), check);
+        }
         let spans: Vec<ByteSpan> = self.rows.iter().map(|row| page.parsed.row(*row)).collect();
         // A window's ids depend on its own text only, so tokenizing skips the text around all of them.
         let start = spans.iter().map(|span| span.start).min().unwrap_or(0);
         let end = spans.iter().map(|span| span.end).max().unwrap_or(0);
         let shift = |span: &ByteSpan| ByteSpan { start: span.start - start, end: span.end - start };
         let spans: Vec<ByteSpan> = spans.iter().map(shift).collect();
-        Ok(Arc::new(tokens.page(&page.text.text()[start..end], &spans, check)?))
+        Ok((tokens.page(&page.text.text()[start..end], &spans, check)?, Vec::new()))
     }
 
     fn bytes(&self, pages: &[PreparedPage]) -> usize {

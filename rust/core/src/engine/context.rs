@@ -37,7 +37,8 @@ impl<'call, 'text> CallContext<'call, 'text> {
         let parsing = Parsing {
             unit: question.unit,
             windows: question.windows,
-            encodes_units: question.encodes_units(),
+            // Late interaction scores units from the tokens of windows.
+            encodes_units: question.encodes_units() && !engine.is_late_interaction(),
             uses_terms: question.lexical_weight.uses_terms(),
             keeps_tokens: question.effort == Effort::Instant || shortlist.is_some(),
         };

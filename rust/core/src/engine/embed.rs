@@ -47,6 +47,7 @@ impl Engine {
     /// [`ErrorKind::InvalidText`](crate::error::ErrorKind::InvalidText) for a text over
     /// [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES); errors of the encoder and of [`Call::check`].
     pub async fn embed<Text: AsRef<str>>(&self, texts: &[Text], role: Role, call: &Call<'_>) -> Result<Embeddings> {
+        self.check_text_vectors()?;
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
         let began = Instant::now();
@@ -63,6 +64,7 @@ impl Engine {
 
     /// Tokenizes texts and splits them into parts. Encoding starts with [`StreamedEmbedding::next`].
     pub fn embed_streamed(&self, texts: &[&str], role: Role, call: &Call) -> Result<StreamedEmbedding> {
+        self.check_text_vectors()?;
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
         let (rows, truncated) = self.rows_of_texts(texts, role, call)?;
@@ -71,6 +73,7 @@ impl Engine {
 
     /// As [`Self::embed_streamed`], of rows that [`Self::rows`] or the tokenizer made.
     pub fn embed_rows(&self, rows: Vec<Row>, call: &Call) -> Result<StreamedEmbedding> {
+        self.check_text_vectors()?;
         let scheduler = self.scheduler()?;
         let page = page_of(rows);
         let truncated = page.truncated.len();
@@ -208,9 +211,7 @@ pub(super) fn all_rows(page: &Arc<TokenPage>) -> Vec<RowSource> {
 
 /// Rows that [`Engine::rows`] or the tokenizer made, as windows of a page.
 pub(super) fn page_of(rows: Vec<Row>) -> TokenPage {
-    TokenPage::of_rows(
-        rows.into_iter().map(|row| (row.is_truncated(), row.ids)).map(|(is_cut, ids)| (ids, is_cut)).collect(),
-    )
+    TokenPage::of_texts(rows)
 }
 
 /// Splits rows into parts. Each fills all devices up to their depth.

@@ -54,7 +54,7 @@ pub(super) async fn answer(mut context: CallContext<'_, '_>) -> Result<Answers> 
     yield_now().await;
 
     let limits = context.limits;
-    let mut comparison = Comparison::new(&pages, &read, &queries, &engine.spec);
+    let mut comparison = Comparison::new(&pages, &read, &queries, &context);
     let mut rankings = Vec::new();
     if question.effort == Effort::Instant {
         rankings = context.ranking(|_| Ok(rank(accept_predictions(&predictions))))?;

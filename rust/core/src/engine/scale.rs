@@ -146,7 +146,7 @@ async fn measure(context: &CallContext<'_, '_>) -> Result<CosineScale> {
     let read = read_documents(context)?;
     let prepared = prepare(context, &read)?;
     let queries = encode_queries(context, &prepared, CosineScale::MINILM, None).await?;
-    let mut comparison = Comparison::new(&prepared, &read, &queries, &engine.spec);
+    let mut comparison = Comparison::new(&prepared, &read, &queries, context);
     let predictions = |context: &mut CallContext<'_, '_>, cosine_scale| {
         let (tokens, lexical_weight, expands) = (&engine.tokens, question.lexical_weight, question.expands());
         let matching = Matching { tokens, lexical_weight, expands, cosine_scale, static_vectors: None };

@@ -7,16 +7,18 @@ use std::time::Instant;
 
 use super::cache::CacheKey;
 use super::context::CallContext;
+use super::token_vectors::without_skipped;
 use super::{Effort, Pairing, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::cosine_scale::CosineScale;
+use crate::ranking::maxsim::maxsim;
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::query_match::Query;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
 use crate::ranking::titles::title_relevance;
 use crate::runtime::profiling::Stage;
-use crate::scheduler::batches::RowSource;
+use crate::scheduler::batches::{RowSource, Wanted};
 use crate::tokens::{Role, TokenPage};
 
 /// Encodes the queries, and the titles of pages that compete. With [`Effort::Instant`], static vectors stand for those
@@ -38,12 +40,20 @@ pub(super) async fn encode_queries<'call>(
     let texts = request.queries.iter().map(|query| (Role::Query, *query));
     let texts: Vec<(Role, &str)> = texts.chain(encoded.iter().map(|(_, title)| (Role::Passage, *title))).collect();
     let mut vectors = encode(context, &texts).await?;
-    let of_titles = vectors.split_off(request.queries.len()).concat();
+    let of_titles = vectors.split_off(request.queries.len());
+    let width = context.engine.spec.dimension;
     let mut relevance = vec![HashMap::new(); request.queries.len()];
     if !titled.is_empty() {
         let cosines: Vec<Vec<f32>> = match static_vectors {
             Some(static_vectors) => static_cosines(context, &titled, &vectors, static_vectors)?,
-            None => vectors.iter().map(|query| cosines(query, &of_titles)).collect(),
+            None if context.engine.tokens.is_late_interaction() => vectors
+                .iter()
+                .map(|query| of_titles.iter().map(|title| mean_maxsim(query, title, width)).collect())
+                .collect(),
+            None => {
+                let of_titles = of_titles.concat();
+                vectors.iter().map(|query| cosines(query, &of_titles)).collect()
+            }
         };
         let weight = context.question.lexical_weight;
         relevance = title_relevance(&titled, cosines, &request.queries, weight, scale.prior());
@@ -58,13 +68,19 @@ pub(super) async fn encode_queries<'call>(
     Ok(queries.map(query).collect())
 }
 
-/// Encodes a few short texts together. Equal texts are encoded once, and cached ones not at all.
+/// Encodes a few short texts together. Equal texts are encoded once, and cached ones not at all. With late interaction,
+/// the vectors of a text's tokens are concatenated.
 pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &str)]) -> Result<Vec<Vec<f32>>> {
     let began = Instant::now();
     let engine = context.engine;
-    let rows = texts.iter().map(|(role, text)| engine.tokens.text(text, *role)).collect::<Result<Vec<_>>>()?;
-    let keys: Vec<CacheKey> = rows.iter().map(|(ids, _)| CacheKey::of_row(ids)).collect();
-    let page = Arc::new(TokenPage::of_rows(rows));
+    let rows = texts.iter().map(|(role, text)| engine.tokens.short_row(text, *role)).collect::<Result<Vec<_>>>()?;
+    let keys: Vec<CacheKey> = rows.iter().map(|row| CacheKey::of_row(&row.ids)).collect();
+    let is_late = engine.tokens.is_late_interaction();
+    let dimension = engine.spec.dimension;
+    let widths: Vec<usize> =
+        rows.iter().map(|row| if is_late { row.vectors() * dimension } else { dimension }).collect();
+    let skipped: Vec<Vec<usize>> = rows.iter().map(|row| row.skipped.clone()).collect();
+    let page = Arc::new(TokenPage::of_texts(rows));
     context.record(Stage::Tokenize, began);
     let encode = async |missing: &[usize]| {
         let row = |row: &usize| RowSource { page: Arc::clone(&page), window: *row };
@@ -72,12 +88,24 @@ pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &s
         context.work.tokens += token_count(&rows);
         context.call.check_tokens(context.work.tokens)?;
         let began = Instant::now();
-        let vectors = context.scheduler.submit(rows, context.call)?.await?;
+        let wanted = if is_late { Wanted::TokenVectors } else { Wanted::Vector };
+        let lengths: Vec<usize> = rows.iter().map(RowSource::len).collect();
+        let mut vectors = context.scheduler.submit_for(wanted, rows, context.call)?.await?;
+        if is_late {
+            let rows = lengths.into_iter().zip(missing.iter().map(|row| skipped[*row].as_slice()));
+            vectors = without_skipped(&vectors, dimension, rows);
+        }
         context.record(Stage::Wait, began);
         Ok(vectors)
     };
-    let vectors = engine.cache.vectors(&keys, |_| engine.spec.dimension, encode).await?;
+    let vectors = engine.cache.vectors(&keys, |row| widths[row], encode).await?;
     Ok(vectors.iter().map(|vector| vector.to_vec()).collect())
+}
+
+/// The score of a text, on the scale of cosines.
+#[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
+fn mean_maxsim(query: &[f32], text: &[f32], width: usize) -> f32 {
+    maxsim(query, text, width) / (query.len() / width).max(1) as f32
 }
 
 /// The cosines of each query with titles, by static vectors.

@@ -41,7 +41,7 @@ pub(super) struct StaticVectorsFile {
 impl StaticVectorsFile {
     /// `None` if the vectors come from a host or a function, whose weights are unknown.
     pub(super) fn new(model: &Model, spec: &EncoderSpec) -> Option<Self> {
-        let is_known = !["host", "python"].contains(&spec.backend.as_str());
+        let is_known = !["host", "python"].contains(&spec.backend.as_str()) && model.late_interaction.is_none();
         is_known.then(|| Self { model: model.clone(), dimension: spec.dimension })
     }
 
@@ -98,6 +98,11 @@ impl Engine {
     pub(super) async fn static_vectors(&self, context: &CallContext<'_, '_>) -> Result<Arc<StaticVectors>> {
         if let Some(vectors) = self.static_vectors.get() {
             return Ok(Arc::clone(vectors));
+        }
+        if self.is_late_interaction() {
+            let message = "effort=\"instant\" needs a model with one vector for a text; this one has a vector for each token. Use \
+                           \"auto\"";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         if self.tokens.has_only_bytes() {
             let message = "effort=\"instant\" needs a model with a vocabulary; this encoder takes texts. Use \"auto\"";

@@ -1,14 +1,17 @@
-//! Vectors of tokens, before pooling. Their batches take turns with all others at the scheduler.
+//! Vectors of tokens: those before pooling, or late interaction's. Their batches take turns with all others at the
+//! scheduler. `MaxSim` of whole texts.
 
 use std::sync::Arc;
 
 use super::embed::{all_rows, page_of};
 use super::{Engine, token_count};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ranking::maxsim::maxsim;
 use crate::runtime::call::Call;
+use crate::runtime::text_pool;
 use crate::scheduler::batches::Wanted;
 use crate::scheduler::block_on;
-use crate::tokens::Row;
+use crate::tokens::{Role, Row};
 
 impl Engine {
     /// Values in the vector of a token; `None` if the encoder has only one vector for each text.
@@ -17,8 +20,9 @@ impl Engine {
         self.spec.capabilities.token_width
     }
 
-    /// The vectors of the last layer for all ids of [`Self::rows`], before pooling and the modules after it:
-    /// concatenated float32 `[ids, token_width]`.
+    /// The vectors of the ids of [`Self::rows`]: concatenated float32 `[ids, token_width]`. They are those of the last
+    /// layer, before pooling and the modules after it; with late interaction those that `MaxSim` compares, without the ids
+    /// that are skipped.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] without [`Self::token_width`]; errors of the encoder and of [`Call::check`].
@@ -29,9 +33,94 @@ impl Engine {
                 "this encoder has one vector for each text, and none for tokens; use a transformer on the CPU";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        let skipped: Vec<(usize, Vec<usize>)> = rows.iter().map(|row| (row.ids.len(), row.skipped.clone())).collect();
         let rows = all_rows(&Arc::new(page_of(rows)));
         call.check_tokens(token_count(&rows))?;
         let call = &call.with_shutdown(&self.shutdown);
-        block_on(scheduler.submit_for(Wanted::TokenVectors, rows, call)?, &scheduler, call)
+        let vectors = block_on(scheduler.submit_for(Wanted::TokenVectors, rows, call)?, &scheduler, call)?;
+        if skipped.iter().all(|(_, skipped)| skipped.is_empty()) {
+            return Ok(vectors);
+        }
+        let rows = skipped.iter().map(|(length, skipped)| (*length, skipped.as_slice()));
+        Ok(without_skipped(&vectors, self.token_width().unwrap_or(1), rows))
     }
+
+    /// Whether the model has a vector for each token, and none for a text.
+    #[must_use]
+    pub const fn is_late_interaction(&self) -> bool {
+        self.tokens.is_late_interaction()
+    }
+
+    /// Refuses a vector of a text from a model that has none.
+    pub(super) fn check_text_vectors(&self) -> Result<()> {
+        if self.is_late_interaction() {
+            let message = "this model has a vector for each token, and none for a text (late interaction): highlights, rerank and \
+                           the server's /embed_all use those";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        Ok(())
+    }
+
+    /// Encodes a word, to see whether the devices work.
+    ///
+    /// # Errors
+    /// Those of the encoder and of [`Call::check`].
+    pub fn probe(&self, call: &Call) -> Result<()> {
+        if self.is_late_interaction() {
+            return self.token_vectors(vec![self.tokens.short_row("health", Role::Passage)?], call).map(drop);
+        }
+        self.wait(call, self.embed(&["health"], Role::Passage, call)).map(drop)
+    }
+
+    /// `MaxSim` of a query and each of some texts in float32, and the number of tokens that were encoded: the sum over the
+    /// query's tokens. A text that is longer than a row is read in windows, and has the score of the best.
+    ///
+    /// # Errors
+    /// As [`Self::token_vectors`].
+    pub fn maxsim(&self, query: Row, windows: Vec<Vec<Row>>, call: &Call) -> Result<(Vec<f32>, usize)> {
+        let width = self.token_width().unwrap_or(1);
+        let counts: Vec<Vec<usize>> = windows.iter().map(|rows| rows.iter().map(Row::vectors).collect()).collect();
+        let tokens = query.ids.len() + windows.iter().flatten().map(|row| row.ids.len()).sum::<usize>();
+        let query = self.token_vectors(vec![query], call)?;
+        let vectors = self.token_vectors(windows.into_iter().flatten().collect(), call)?;
+        let mut rest = vectors.as_slice();
+        let texts: Vec<Vec<&[f32]>> = counts
+            .iter()
+            .map(|of_text| {
+                of_text
+                    .iter()
+                    .map(|count| {
+                        let (window, later) = rest.split_at(count * width);
+                        rest = later;
+                        window
+                    })
+                    .collect()
+            })
+            .collect();
+        let scores = self.pool.run(call, size_of_val(vectors.as_slice()), |check| {
+            text_pool::map(&texts, |windows| {
+                check()?;
+                Ok(windows.iter().map(|window| maxsim(&query, window, width)).fold(f32::NEG_INFINITY, f32::max))
+            })
+        })?;
+        Ok((scores, tokens))
+    }
+}
+
+/// The vectors of rows without those of their skipped tokens. `rows` are their lengths and the places of these.
+pub(super) fn without_skipped<'rows>(
+    vectors: &[f32],
+    width: usize,
+    rows: impl Iterator<Item = (usize, &'rows [usize])>,
+) -> Vec<f32> {
+    let mut kept = Vec::with_capacity(vectors.len());
+    let mut rest = vectors;
+    for (length, skipped) in rows {
+        let (row, later) = rest.split_at(length * width);
+        rest = later;
+        let tokens = row.chunks_exact(width).enumerate();
+        // Skipped places are sorted.
+        kept.extend(tokens.filter(|(place, _)| skipped.binary_search(place).is_err()).flat_map(|(_, token)| token));
+    }
+    kept
 }

@@ -159,6 +159,11 @@ impl<'page> QueryMatch<'page> {
         self.coverage.as_ref().map_or(1.0, UnitCoverage::best)
     }
 
+    /// Whether seeds are units, and not windows.
+    pub(crate) const fn has_unit_seeds(&self) -> bool {
+        self.expands
+    }
+
     pub(crate) fn seed_count(&self) -> usize {
         let ParsedPage { units, windows, .. } = &*self.page.parsed;
         if self.expands { units.spans.len() } else { windows.len() }

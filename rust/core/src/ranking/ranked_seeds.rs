@@ -37,7 +37,7 @@ impl RankedSeeds {
         let ScoredWindows { prediction, estimates, scale, is_scored, .. } = scored;
         let (matched, static_means) = (&prediction.matched, &prediction.static_means);
         let prior = matched.calibration.model.prior();
-        let unit_scale = Scale::of(scored.unit_cosines.iter(), prior);
+        let unit_scale = Scale::of(scored.unit_cosines.iter().filter(|own| !own.is_nan()), prior);
         let relevance = matched.relevance(&scale.all(estimates), &unit_scale.all(&scored.unit_cosines));
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
         let mean = Scale::with_squares(estimates, 0.0, prior).at(0.0) as f32;

@@ -124,12 +124,15 @@ pub fn best_around(units: usize, windows: &[Range<usize>], values: &[f32], none:
     (0..units).map(best).collect()
 }
 
-/// The semantic score of units: the best of the windows around each, joined with its own if units are encoded.
+/// The semantic score of units: the best of the windows around each, joined with its own if that is not NaN.
 pub fn semantic(around: Vec<f32>, own: &[f32]) -> Vec<f32> {
     if own.is_empty() {
         return around;
     }
-    around.iter().zip(own).map(|(around, own)| around + UNIT_COSINE_WEIGHT * (own - around)).collect()
+    let joined = |(around, own): (&f32, &f32)| {
+        if own.is_nan() { *around } else { around + UNIT_COSINE_WEIGHT * (own - around) }
+    };
+    around.iter().zip(own).map(joined).collect()
 }
 
 /// The lexical score of units, from z-scores of BM25 and coverages.

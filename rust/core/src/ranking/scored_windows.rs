@@ -17,7 +17,7 @@ pub(crate) struct ScoredWindows<'query> {
     pub(crate) selection: Selection,
     /// Of each window: its score, or as predicted.
     pub(crate) estimates: Vec<f32>,
-    /// Of each unit alone; empty unless units are encoded.
+    /// Of each unit alone, NaN for those without a score; empty unless units have some.
     pub(crate) unit_cosines: Vec<f32>,
     /// How the page's cosines differ from their prediction.
     pub(crate) correction: Correction,
@@ -90,7 +90,7 @@ impl<'query> ScoredWindows<'query> {
         let matched = &self.prediction.matched;
         let around = matched.windows_around(seed);
         let scored = around.clone().filter(|window| self.selection.windows.contains(*window));
-        let own = self.unit_cosines.get(seed).copied();
+        let own = self.unit_cosines.get(seed).copied().filter(|own| !own.is_nan());
         let cosine = scored.filter_map(|window| self.estimates.get(window).copied()).chain(own).reduce(f32::max);
         let bm25 = matched.bm25.get(around).unwrap_or_default().iter().copied().reduce(f32::max);
         (cosine.unwrap_or(0.0), bm25.unwrap_or(0.0))

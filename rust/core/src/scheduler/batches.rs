@@ -304,11 +304,16 @@ impl<R> Batches<R> {
         batch.ids.clear();
         batch.lengths.clear();
         batch.seconds.clear();
+        batch.unattended.clear();
         for RowTarget { job, row, length } in targets {
             let source = &self.jobs[job].job.rows[*row];
             source.page.write_row(source.window, &mut batch.ids);
             batch.lengths.push(u32::try_from(*length).expect("a row is at most the model's limit long"));
             batch.seconds.extend(source.page.second(source.window));
+            batch.unattended.push(source.page.unattended(source.window));
+        }
+        if batch.unattended.iter().all(|count| *count == 0) {
+            batch.unattended.clear();
         }
     }
 
@@ -389,7 +394,7 @@ impl Wanted {
 }
 
 impl RowSource {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.page.row_len(self.window)
     }
 }

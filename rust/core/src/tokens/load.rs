@@ -8,6 +8,7 @@ use tokenizers::Tokenizer;
 use super::boundaries::Family;
 use super::byte_table::ByteTable;
 use super::counts::unknown_id;
+use super::late_interaction::LateTokens;
 use super::{Tokens, signed, word_ids};
 use crate::encoder::model::{Body, Model};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,6 +37,9 @@ impl Tokens {
         .map_err(|error| damaged(error.to_string()))?;
         // sentence-transformers keeps the file's limit of static embeddings, which have no other.
         let limit = match (model.body, tokenizer.get_truncation()) {
+            _ if model.late_interaction.is_some() => {
+                model.late_interaction.as_ref().map_or(0, |late| late.document_length)
+            }
             (Body::Static { drops_unknown: false }, Some(truncation)) => {
                 model.max_tokens.min(truncation.max_length + 1)
             }
@@ -44,16 +48,18 @@ impl Tokens {
         // We truncate and pad ourselves. The file's limit would cut pages silently (MiniLM's is 128).
         tokenizer.with_truncation(None).map_err(|error| damaged(error.to_string()))?;
         tokenizer.with_padding(None);
-        let (prefix, suffix) = match model.body {
+        let (mut prefix, suffix) = match model.body {
             Body::Transformer => special_ids(&tokenizer).map_err(damaged)?,
             // An id that the encoder skips: no row may be empty.
             Body::Static { .. } => (vec![0], Vec::new()),
         };
+        let late = model.late_interaction.as_ref();
+        let late = late.map(|late| LateTokens::read(model, late, &tokenizer, &mut prefix)).transpose()?;
         let (normalized, added): (Vec<_>, Vec<_>) =
             tokenizer.get_added_tokens_decoder().into_values().partition(|token| token.normalized);
         let special = prefix.len() + suffix.len();
-        if model.max_tokens <= special {
-            let max_tokens = model.max_tokens;
+        if limit <= special {
+            let max_tokens = limit;
             return Err(damaged(format!("{special} special tokens leave no room in {max_tokens} tokens")));
         }
         let drops_unknown = matches!(model.body, Body::Static { drops_unknown: true });
@@ -71,6 +77,7 @@ impl Tokens {
             added_lowercase: normalized.into_iter().map(|token| token.content.to_lowercase()).collect(),
             limit,
             prompts: model.prompts.clone(),
+            late,
             tokenizer,
         })
     }

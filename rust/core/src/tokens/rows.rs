@@ -36,6 +36,10 @@ pub struct Row {
     pub ids: Vec<i32>,
     /// The number of ids before truncation.
     pub length: usize,
+    /// Late interaction: how many of the last ids only fill up the row, so that no token attends to them.
+    pub unattended: usize,
+    /// Late interaction: the places of ids without a vector.
+    pub skipped: Vec<usize>,
 }
 
 /// A client's token ids, checked.
@@ -50,6 +54,16 @@ pub enum GivenIds {
 }
 
 impl Row {
+    /// A row of which every id is attended to and gets a vector.
+    pub const fn whole(ids: Vec<i32>) -> Self {
+        Self { length: ids.len(), ids, unattended: 0, skipped: Vec::new() }
+    }
+
+    /// The number of its tokens' vectors.
+    pub const fn vectors(&self) -> usize {
+        self.ids.len() - self.skipped.len()
+    }
+
     /// Whether ids were dropped.
     pub const fn is_truncated(&self) -> bool {
         self.ids.len() < self.length
@@ -59,12 +73,16 @@ impl Row {
 impl Tokens {
     pub fn row_of(&self, source: TextOrIds, role: Role, options: &RowOptions, check: &Check) -> Result<Row> {
         let (prompt, body) = match source {
+            // pylate strips texts.
+            TextOrIds::Text(text) if self.late.is_some() => {
+                self.prompt_and_body(text.trim(), role, usize::MAX, check)?
+            }
             TextOrIds::Text(text) => self.prompt_and_body(text, role, usize::MAX, check)?,
             TextOrIds::Ids(ids) => (Vec::new(), ids.to_vec()),
         };
         let (prefix, suffix): (&[i32], &[i32]) =
-            if options.adds_special_tokens { (&self.prefix, &self.suffix) } else { (&[], &[]) };
-        let room = options.max_tokens.min(self.limit).saturating_sub(prefix.len() + suffix.len());
+            if options.adds_special_tokens { (self.prefix(role), &self.suffix) } else { (&[], &[]) };
+        let room = options.max_tokens.min(self.limit(role)).saturating_sub(prefix.len() + suffix.len());
         let length = prefix.len() + prompt.len() + body.len() + suffix.len();
         let body_room = room.saturating_sub(prompt.len());
         let kept = body_room.min(body.len());
@@ -72,8 +90,11 @@ impl Tokens {
             TruncationSide::Left => &body[body.len() - kept..],
             TruncationSide::Right => &body[..kept],
         };
-        let ids = [prefix, &prompt[..prompt.len().min(room)], body, suffix].concat();
-        Ok(Row { ids, length })
+        let mut ids = [prefix, &prompt[..prompt.len().min(room)], body, suffix].concat();
+        let (skipped, before) = (self.skipped(&ids, role), ids.len());
+        let expansion = self.late.as_ref().filter(|_| role == Role::Query);
+        let unattended = expansion.map_or(0, |late| late.expand(&mut ids));
+        Ok(Row { length: length + ids.len() - before, ids, unattended, skipped })
     }
 
     /// The rows of overlapping windows that together cover a text; one row for a text that fits.

@@ -11,7 +11,6 @@ use pullquote_core::engine::Engine;
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::runtime::sync::lock;
-use pullquote_core::tokens::Role;
 
 /// How long a success, or the result of a probe, is valid.
 const MAX_AGE: Duration = Duration::from_secs(2);
@@ -60,10 +59,10 @@ impl Health {
         let engine = Arc::clone(&self.engine);
         let probe = move || {
             let call = Call::new(Some(PROBE_TIMEOUT), None);
-            engine.wait(&call, engine.embed(&["health"], Role::Passage, &call))
+            engine.probe(&call)
         };
         let found = match tokio::task::spawn_blocking(probe).await {
-            Ok(embedded) => embedded.map(|_| ()),
+            Ok(probed) => probed,
             Err(_) => Err(Error::new(ErrorKind::Internal, "the probe panicked")),
         };
         // A request may have succeeded while the probe waited.

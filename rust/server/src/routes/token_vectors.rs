@@ -1,8 +1,8 @@
 //! Vectors of tokens, for `/embed_all` of Text Embeddings Inference and vLLM's task `token_embed`.
 //!
-//! They are those of the model's last layer, special tokens included, before pooling and the modules after it. A
-//! token's vector is as long as that of a whole text, so the tokens of a request are limited by the memory of its
-//! answer.
+//! They are those of the model's last layer, special tokens included, before pooling and the modules after it; with late
+//! interaction those that `MaxSim` compares. A token's vector is as long as that of a whole text, so the tokens of a
+//! request are limited by the memory of its answer.
 
 use pullquote_core::encoder::cosine::normalize;
 use pullquote_core::engine::Work;
@@ -67,7 +67,7 @@ impl TokenEncoding {
     /// Encodes the tokens, and brings their vectors to length 1 if `normalizes`.
     pub(super) fn whole(self, app: &App, normalizes: bool) -> Result<TokenVectors, Failure> {
         let Self { rows, width, work, end, memory } = self;
-        let lengths = rows.iter().map(|row| row.ids.len()).collect();
+        let lengths = rows.iter().map(Row::vectors).collect();
         let mut values = app.engine.token_vectors(rows, &end.call())?;
         if normalizes {
             normalize(&mut values, width);

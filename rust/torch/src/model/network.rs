@@ -68,6 +68,13 @@ impl Network {
             );
             return Err(Error::new(ErrorKind::UnsupportedModel, message));
         }
+        if model.late_interaction.is_some() {
+            let message = format!(
+                "{}: late interaction, for which each token has a vector, is computed by the CPU encoder: devices=\"cpu\"",
+                model.root.display()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedModel, message));
+        }
         let (architecture, vocabulary, dtype) = if is_script(model) {
             let script = Script::load(model, device)?;
             // A module does not say how many embeddings it has: without a number in config.json any id may be right.

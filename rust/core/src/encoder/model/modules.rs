@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum Module {
     /// Scale to unit length.
     Normalize,
-    /// `activation(weight · vector + bias)`.
+    /// `activation(weight · vector + bias)`, to which the vector may be added.
     Dense {
         /// Of the weights.
         folder: PathBuf,
@@ -23,6 +23,7 @@ pub enum Module {
         outputs: usize,
         bias: bool,
         activation: Activation,
+        residual: Residual,
     },
     /// A layer norm.
     LayerNorm {
@@ -44,11 +45,21 @@ pub enum Module {
     },
 }
 
+/// What is added to the output of a dense layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residual {
+    None,
+    /// Its input.
+    Input,
+    /// Another weight times its input, where output and input differ in width.
+    Projected,
+}
+
 impl Module {
     /// The last layer of a class of transformers, in the files of its model.
     pub(super) fn classifier(model: &Model, name: &'static str, inputs: usize, outputs: usize) -> Self {
         let (folder, activation) = (model.directory.clone(), Activation::Identity);
-        Self::Dense { folder, name, inputs, outputs, bias: true, activation }
+        Self::Dense { folder, name, inputs, outputs, bias: true, activation, residual: Residual::None }
     }
 
     /// The folder of the weights of a module that takes vectors of a width; `None` for one without weights.
@@ -83,6 +94,8 @@ pub(super) struct Modules {
     /// Whether there is no `modules.json`.
     pub(super) is_guessed: bool,
     pub(super) is_reranker: bool,
+    /// Whether modules follow the transformer without pooling, so that each token keeps its vector.
+    pub(super) is_late_interaction: bool,
 }
 
 /// torch's default.
@@ -101,6 +114,7 @@ impl Modules {
             include_prompt: true,
             is_guessed: false,
             is_reranker: false,
+            is_late_interaction: false,
         }
     }
 
@@ -127,29 +141,28 @@ impl Modules {
             found.is_guessed = !found.is_reranker;
             return Ok(found);
         };
-        let (mut has_transformer, mut has_pooling) = (false, false);
         let modules = modules.as_array().ok_or_else(|| invalid(&list, "expected a list of modules"))?;
+        let class =
+            |module: &Value| text(module, "type").unwrap_or_default().rsplit('.').next().unwrap_or_default().to_owned();
+        let has = |name: &str| modules.iter().any(|module| class(module) == name);
+        let of_tokens = has("Transformer") && !has("Pooling") && !found.is_reranker;
         for module in modules {
             let kind = text(module, "type").unwrap_or_default();
             let folder = folder(root, &list, text(module, "path").unwrap_or_default())?;
             match kind.rsplit('.').next().unwrap_or_default() {
-                "Transformer" => {
-                    has_transformer = true;
-                    found.folder = folder;
-                }
+                "Transformer" => found.folder = folder,
                 "StaticEmbedding" => {
                     found.is_static = true;
                     found.folder = folder;
                 }
                 "Pooling" => {
-                    has_pooling = true;
                     let path = folder.join("config.json");
                     let config = required(&path)?;
                     found.pooling = pooling(&path, &config)?;
                     found.include_prompt = config.get("include_prompt").and_then(Value::as_bool).unwrap_or(true);
                 }
                 "Normalize" => found.after.push(Module::Normalize),
-                "Dense" => found.after.push(dense(folder, found.is_reranker)?),
+                "Dense" => found.after.push(dense(folder, found.is_reranker, of_tokens)?),
                 "LayerNorm" => {
                     let path = folder.join("config.json");
                     let width = number(&required(&path)?, "dimension");
@@ -165,10 +178,13 @@ impl Modules {
                 }
             }
         }
-        if has_transformer && !has_pooling && !found.is_reranker {
-            let what =
-                "no module Pooling, so that each token keeps its vector; known are models with one vector for a text";
-            return Err(unsupported(&list, what));
+        if of_tokens {
+            if !found.after.iter().any(|module| matches!(module, Module::Dense { .. })) {
+                let what = "neither the module Pooling, for one vector for a text, nor Dense, for late interaction";
+                return Err(unsupported(&list, what));
+            }
+            found.is_late_interaction = true;
+            found.pooling.clear();
         }
         Ok(found)
     }
@@ -178,16 +194,19 @@ impl Modules {
 fn refuse_other_models(root: &Path) -> Result<()> {
     let path = root.join("config_sentence_transformers.json");
     let config = optional(&path)?.unwrap_or(Value::Null);
-    match text(&config, "model_type").unwrap_or("SentenceTransformer") {
-        "SentenceTransformer" => Ok(()),
-        other => Err(unsupported(
-            &path,
-            &format!(
-                "model_type {other:?}; known is SentenceTransformer: one vector for a text. A CrossEncoder is the argument \
-                 reranker="
-            ),
-        )),
-    }
+    let what = match text(&config, "model_type").unwrap_or("SentenceTransformer") {
+        "SentenceTransformer" | "ColBERT" => return Ok(()),
+        "MultiVectorEncoder" => {
+            "model_type \"MultiVectorEncoder\"; late-interaction models are read in the layouts of pylate \
+                                 (model_type ColBERT) and Stanford (artifact.metadata)"
+                .to_owned()
+        }
+        other => format!(
+            "model_type {other:?}; known are SentenceTransformer: one vector for a text, and ColBERT: one for each token. A \
+             CrossEncoder is the argument reranker="
+        ),
+    };
+    Err(unsupported(&path, &what))
 }
 
 /// A module's folder; model2vec writes `.` for the directory itself. A model may read nothing outside its directory.
@@ -200,8 +219,8 @@ fn folder(root: &Path, list: &Path, path: &str) -> Result<PathBuf> {
     }
 }
 
-/// The last layer of a reranker has a name of its own for its output.
-fn dense(folder: PathBuf, is_reranker: bool) -> Result<Module> {
+/// The last layer of a reranker has a name of its own for its output; `of_tokens` is whether vectors are those of tokens.
+fn dense(folder: PathBuf, is_reranker: bool, of_tokens: bool) -> Result<Module> {
     let path = folder.join("config.json");
     let config = required(&path)?;
     let size = |key: &str| {
@@ -211,12 +230,13 @@ fn dense(folder: PathBuf, is_reranker: bool) -> Result<Module> {
     for key in ["module_input_name", "module_output_name"] {
         let name = text(&config, key).unwrap_or("sentence_embedding");
         let is_score = is_reranker && key == "module_output_name" && name == "scores";
-        if name != "sentence_embedding" && !is_score {
+        if name != "sentence_embedding" && !is_score && !(of_tokens && name == "token_embeddings") {
             return Err(unsupported(&path, &format!("{key} {name:?}; known is sentence_embedding")));
         }
     }
-    if config.get("use_residual").and_then(Value::as_bool) == Some(true) {
-        return Err(unsupported(&path, "use_residual true; known is false"));
+    let has_residual = config.get("use_residual").and_then(Value::as_bool) == Some(true);
+    if has_residual && !of_tokens {
+        return Err(unsupported(&path, "use_residual true after pooling; known is false"));
     }
     // sentence-transformers writes the class of torch, and takes Tanh without one.
     let class = text(&config, "activation_function").unwrap_or("torch.nn.modules.activation.Tanh");
@@ -233,10 +253,16 @@ fn dense(folder: PathBuf, is_reranker: bool) -> Result<Module> {
         let known = "Identity, Tanh, ReLU, GELU, SiLU and Sigmoid";
         unsupported(&path, &format!("activation_function {class:?}; known are {known}"))
     })?;
+    let (inputs, outputs) = (size("in_features")?, size("out_features")?);
     Ok(Module::Dense {
         name: "linear",
-        inputs: size("in_features")?,
-        outputs: size("out_features")?,
+        inputs,
+        outputs,
+        residual: match has_residual {
+            false => Residual::None,
+            true if inputs == outputs => Residual::Input,
+            true => Residual::Projected,
+        },
         bias: config.get("bias").and_then(Value::as_bool).unwrap_or(true),
         activation,
         folder,

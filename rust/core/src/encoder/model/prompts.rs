@@ -101,6 +101,18 @@ pub(super) fn read(root: &Path, include_prompt: bool, overrides: &PromptOverride
     if prompts.query.is_empty() && prompts.passage.is_empty() {
         prompts = from_table(&model_name(root)).filter(|_| include_prompt).unwrap_or_default();
     }
+    let prompts = overridden(prompts, root, overrides)?;
+    if !(include_prompt || prompts.query.is_empty() && prompts.passage.is_empty()) {
+        return Err(unsupported(&path, "include_prompt false: prompts that pooling leaves out"));
+    }
+    Ok(prompts)
+}
+
+/// The prompts with a caller's in their places.
+fn overridden(mut prompts: Prompts, root: &Path, overrides: &PromptOverrides) -> Result<Prompts> {
+    let path = root.join(FILE);
+    let config = optional(&path)?.unwrap_or(Value::Null);
+    let named = |name: &str| config.get("prompts").and_then(|prompts| text(prompts, name));
     if let Some(name) = &overrides.name {
         let all = config.get("prompts").and_then(Value::as_object);
         let prompt = named(name).ok_or_else(|| {
@@ -118,9 +130,6 @@ pub(super) fn read(root: &Path, include_prompt: bool, overrides: &PromptOverride
             prompts.source = PromptSource::Caller;
         }
     }
-    if !(include_prompt || prompts.query.is_empty() && prompts.passage.is_empty()) {
-        return Err(unsupported(&path, "include_prompt false: prompts that pooling leaves out"));
-    }
     Ok(prompts)
 }
 
@@ -132,6 +141,14 @@ pub(super) fn read_default(root: &Path) -> Result<Prompts> {
         Some(query) => Prompts { query: query.to_owned(), passage: String::new(), source: PromptSource::Files },
         None => Prompts::default(),
     })
+}
+
+/// The prompts of a late-interaction model: pylate puts the default one before queries and texts, after the tokens that
+/// tell them apart.
+pub(super) fn read_late_interaction(root: &Path, overrides: &PromptOverrides) -> Result<Prompts> {
+    let default = read_default(root)?;
+    let both = Prompts { passage: default.query.clone(), ..default };
+    overridden(both, root, overrides)
 }
 
 fn from_table(name: &str) -> Option<Prompts> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::files::{number, optional, required, text, unsupported};
-use super::modules::Modules;
+use super::modules::{Modules, Residual};
 use super::pair_prompt::{ChatTemplate, PairPrompt, known};
 use super::prompts::{self, Prompts};
 use super::{Activation, Body, Model, ModelOptions, Module, Pooling, Transformer};
@@ -192,6 +192,7 @@ impl Classifier {
             outputs: hidden,
             bias: true,
             activation,
+            residual: Residual::None,
         };
         let last = |name| Module::classifier(model, name, hidden, 1);
         let cls = vec![Pooling::Cls];
@@ -199,9 +200,15 @@ impl Classifier {
             Self::Pooler => (cls, vec![dense("pooler.dense", Activation::Tanh), last("classifier")]),
             Self::Two(first, activation, name) => (cls, vec![dense(first, activation), last(name)]),
             Self::Last => {
-                let (folder, activation) = (model.directory.clone(), Activation::Identity);
-                let score =
-                    Module::Dense { folder, name: "score", inputs: hidden, outputs: 1, bias: false, activation };
+                let score = Module::Dense {
+                    folder: model.directory.clone(),
+                    name: "score",
+                    inputs: hidden,
+                    outputs: 1,
+                    bias: false,
+                    activation: Activation::Identity,
+                    residual: Residual::None,
+                };
                 (vec![Pooling::Last], vec![score])
             }
             Self::Prediction => {
@@ -240,8 +247,15 @@ pub(super) fn prediction_head(model: &Model, hidden: usize, path: &Path) -> Resu
         bias: flag("norm_bias"),
         epsilon,
     };
-    let bias = flag("classifier_bias");
-    let dense = Module::Dense { folder, name: "head.dense", inputs: hidden, outputs: hidden, bias, activation };
+    let dense = Module::Dense {
+        folder,
+        name: "head.dense",
+        inputs: hidden,
+        outputs: hidden,
+        bias: flag("classifier_bias"),
+        activation,
+        residual: Residual::None,
+    };
     Ok(vec![dense, norm])
 }
 

@@ -1,4 +1,4 @@
-//! The scores of documents: a reranker's, or the cosines of vectors.
+//! The scores of documents: a reranker's, `MaxSim` of a late-interaction model, or the cosines of vectors.
 
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ pub(super) struct Query {
 }
 
 /// Scores in the order of the documents.
+#[derive(Default)]
 pub(in crate::routes) struct Scored {
     pub(in crate::routes) scores: Vec<f32>,
     pub(in crate::routes) work: Work,
@@ -32,7 +33,7 @@ pub(in crate::routes) struct Scored {
 
 /// Refuses a raw score where scores are cosines.
 pub(in crate::routes) fn check_raw(app: &App, is_raw: bool, field: &str) -> Result<(), Failure> {
-    if is_raw && app.engine.reranker().is_none() {
+    if is_raw && app.engine.reranker().is_none() && !app.engine.is_late_interaction() {
         return refused(
             field,
             "a score is a cosine, which has no other form; leave it out, or start the server with --reranker",
@@ -55,6 +56,9 @@ pub(super) fn score(
     }
     let items = vec![Item::Text(query.text.clone())];
     let inputs = FieldInputs { field: "query", items, role: Role::Query, truncation: query.truncation };
+    if app.engine.is_late_interaction() {
+        return by_maxsim(app, &inputs, texts, limits, is_raw, input);
+    }
     let began = Instant::now();
     let request = VectorStream::of_field(app, &inputs, input.end())?;
     let window = WINDOW_TOKENS.min(app.engine.max_tokens());
@@ -65,13 +69,44 @@ pub(super) fn score(
         windows.truncate(limits.windows);
     }
     let counts: Vec<usize> = documents.iter().map(Vec::len).collect();
-    let rows = documents.into_iter().flatten().map(|ids| Row { length: ids.len(), ids }).collect();
+    let rows = documents.into_iter().flatten().map(Row::whole).collect();
     let rows = app.engine.embed_rows(rows, &input.call(None))?;
     let mut work = Work { windows: rows.rows(), encoded: rows.rows(), tokens: rows.tokens(), ..request.work };
     work.tokens += request.work.tokens;
     let mut cosines = cosines(&request.values, &rows.collect(&input.call(None))?).into_iter();
     let best = |count: &usize| cosines.by_ref().take(*count).fold(f32::NEG_INFINITY, f32::max);
     Ok(Scored { scores: counts.iter().map(best).collect(), work, tokenization })
+}
+
+/// `MaxSim` of each document: the mean over the query's tokens, or their sum where `is_raw`.
+fn by_maxsim(
+    app: &App,
+    query: &FieldInputs,
+    texts: &[&str],
+    limits: PairLimits,
+    is_raw: bool,
+    input: &Input,
+) -> Result<Scored, Failure> {
+    let (call, began) = (input.call(None), Instant::now());
+    let mut rows = query.rows(app, &input.end())?;
+    let truncated = rows.iter().filter(|row| row.is_truncated()).count();
+    query.check_truncated(app, truncated)?;
+    let Some(row) = rows.pop() else { return Ok(Scored::default()) };
+    let tokens = row.vectors();
+    // pylate strips texts.
+    let texts: Vec<&str> = texts.iter().map(|text| text.trim()).collect();
+    let documents = app.engine.window_rows(&texts, Role::Passage, usize::MAX, limits.tokens, &call)?;
+    let windows = documents.into_iter().map(|windows| {
+        let rows = windows.into_iter().take(limits.windows);
+        rows.map(|ids| app.engine.tokens().passage_row(ids)).collect()
+    });
+    let windows: Vec<Vec<Row>> = windows.collect();
+    let (count, tokenization) = (windows.iter().map(Vec::len).sum(), began.elapsed());
+    let (sums, encoded) = app.engine.maxsim(row, windows, &call)?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
+    let divisor = if is_raw { 1.0 } else { tokens.max(1) as f32 };
+    let work = Work { windows: count, encoded: count, tokens: encoded, truncated, ..Work::default() };
+    Ok(Scored { scores: sums.into_iter().map(|sum| sum / divisor).collect(), work, tokenization })
 }
 
 /// The reranker's scores of each query's documents, one after the other: probabilities, or logits where `is_raw`.
