@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pullquote_minilm
 import pytest
+from numpy.typing import NDArray
 
 from pullquote import Highlighter
 
@@ -57,11 +58,12 @@ def write_table(folder: Path, table: np.ndarray[Any, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def table() -> np.ndarray[Any, Any]:
+def table() -> NDArray[np.float32]:
     """MiniLM's vectors of tokens, without what all have in common: a static model that knows words."""
     weights = tensors(MINILM / "model.safetensors")
     words = next(value for name, value in weights.items() if name.endswith("word_embeddings.weight"))
-    return words - words.mean(axis=0)
+    made: NDArray[np.float32] = words - words.mean(axis=0)
+    return made
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def of_transformers(name: str, **settings: Any) -> Callable[[], Any]:
 
 POSITIONS = {"max_position_embeddings": LONGEST}
 OFFSET_POSITIONS = {"max_position_embeddings": LONGEST + 2, "pad_token_id": 1}
-DECODER = SIZES | {"num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": LONGEST}
+DECODER: dict[str, Any] = SIZES | {"num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": LONGEST}
 MARKS = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "cls_token_id": 0, "sep_token_id": 2}
 
 FAMILIES: dict[str, Callable[[], Any]] = {

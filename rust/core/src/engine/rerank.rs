@@ -55,7 +55,7 @@ impl Engine {
         Ok(self)
     }
 
-    /// Adds an encoder of pairs, if there is one beside that of vectors, and returns what pairs may be.
+    /// Adds an encoder of pairs, if there is one apart from that of vectors, and returns what pairs may be.
     pub(super) fn add_pairs(&mut self, scores: Option<Box<dyn Encoder>>) -> Result<PairSpec> {
         let of_scores = scores.as_ref().map(|encoder| encoder.spec());
         let pairs = of_scores.unwrap_or(&self.spec).capabilities.pairs;

@@ -17,7 +17,7 @@ static NICE: AtomicI32 = AtomicI32::new(UNCHANGED);
 
 const UNCHANGED: i32 = i32::MIN;
 
-/// Makes the calling thread's slices longer, if whoever runs the process can; takes its nice value.
+/// Makes the calling thread's slices longer, if the process can; takes its nice value.
 static LENGTHEN_SLICES: OnceLock<fn(i32)> = OnceLock::new();
 
 /// Makes the nice value of this process's computing threads that of the calling thread and `more`.
