@@ -52,10 +52,10 @@ class Reference:
         self.body: Any = kind(transformers.AutoConfig.from_pretrained(path, attn_implementation="sdpa"))
         weights = load_file(path / "model.safetensors")
         weights = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
-        self.linear = weights.pop("linear.weight", None)
+        self.linear: Any = weights.pop("linear.weight", None)
         self.body.load_state_dict(weights)
         self.body.train(False)
-        self.tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        self.tokenizer: Any = Tokenizer.from_file(str(path / "tokenizer.json"))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         words = settings.get("skiplist_words", list(string.punctuation))
@@ -78,7 +78,7 @@ class Reference:
         kept = [is_query or id_ not in self.skipped for id_ in ids]
         return np.asarray(torch.nn.functional.normalize(hidden[kept], dim=1))
 
-    def projected(self, hidden: torch.Tensor) -> torch.Tensor:
+    def projected(self, hidden: Any) -> Any:
         if self.is_stanford:
             return hidden @ self.linear.T
         first, second = (load_file(self.path / f"{number}_Dense" / "model.safetensors") for number in (1, 2))

@@ -62,7 +62,7 @@ def logit(probabilities: Any) -> NDArray[np.float64]:
 
 
 def expected_probabilities(pruner: TinyPruner) -> list[list[float]]:
-    of_rule: dict[str, Any] = {
+    of_rule: Any = {
         "open-provence": lambda logits: sigmoid(logits).mean(),
         "tagger": lambda logits: sigmoid(np.mean(logits)),
         # With a threshold of 0 all tokens are in one span.

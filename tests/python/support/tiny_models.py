@@ -277,7 +277,8 @@ def save_late_interaction(path: Path, family: str = "bert", *, stanford: bool = 
     generator = torch.Generator().manual_seed(7)
 
     def weight(outputs: int, inputs: int) -> torch.Tensor:
-        return torch.randn(outputs, inputs, generator=generator) * inputs**-0.5
+        made: torch.Tensor = torch.randn(outputs, inputs, generator=generator) * inputs**-0.5
+        return made
 
     model.save_pretrained(path)
     found = tokenizer(marks=LATE_MARKS)
