@@ -89,7 +89,8 @@ impl Encoder for ForeignEncoder {
     }
 
     fn submit(&mut self, device: usize, batch: &Batch) -> Result<Ticket> {
-        let Batch { output, ids, lengths, queries, seconds } = batch;
+        // Late interaction is refused here, so that every token is attended to.
+        let Batch { output, ids, lengths, queries, seconds, unattended: _ } = batch;
         let arrays = BatchArrays {
             output: *output as u32,
             ids: ids.as_ptr(),
