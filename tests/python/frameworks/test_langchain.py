@@ -143,7 +143,7 @@ def test_options_are_checked(highlighter: pullquote.Highlighter) -> None:
         PullquoteCompressor(highlighter, top_n=0)
     for wrong in ({"unit": "chapter"}, {"top_k": -1}, {"min_score": 2.0}, {"effort": 3}):
         with raises((InvalidArgumentError, InvalidTypeError), *wrong):
-            PullquoteCompressor(highlighter, **wrong)  # type: ignore[arg-type]
+            PullquoteCompressor(highlighter, **wrong)
     for adapter in (PullquoteCompressor, PullquoteEmbeddings):
         with raises(InvalidTypeError, "highlighter", "'all-MiniLM-L6-v2'"):
             adapter("all-MiniLM-L6-v2")  # type: ignore[arg-type]
