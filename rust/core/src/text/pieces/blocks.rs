@@ -42,7 +42,7 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
         check,
     };
     check_length(text)?;
-    let mut lines = page_lines(text);
+    let mut lines = page_lines(text, check)?;
     // The shapes by the lines alone.
     let shapes: Vec<LineShape> = lines.iter().map(|line| line.shape).collect();
     mark_items(text, &mut lines, check)?;

@@ -7,6 +7,7 @@ use super::list_marks::Mark;
 use super::marks::{is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 use crate::error::{Error, Result};
+use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{ByteSpan, marks_around};
 
 /// Bytes of the longest title with marks around it.
@@ -90,11 +91,13 @@ pub(super) fn check_length(text: &str) -> Result<()> {
 }
 
 /// The lines of a page, without most of many blank ones in a row.
-pub(super) fn page_lines(text: &str) -> Vec<Line> {
+pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
+    let mut checkpoints = Checkpoints::new(check);
     let mut kept: Vec<Line> = Vec::new();
     // Blank lines at the end of those kept.
     let mut blanks = 0;
     for line in lines(text) {
+        checkpoints.reach(line.start())?;
         let is_blank = line.start == line.end;
         let is_known = !line.hard || kept.last().is_some_and(|last| last.hard);
         if is_blank && blanks >= MAX_BLANK_LINES && is_known {
@@ -103,7 +106,7 @@ pub(super) fn page_lines(text: &str) -> Vec<Line> {
         blanks = if is_blank { blanks + 1 } else { 0 };
         kept.push(line);
     }
-    kept
+    Ok(kept)
 }
 
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
@@ -238,6 +241,7 @@ fn is_decorated(content: &str, mark: u8, length: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::call::unstopped;
 
     #[test]
     fn lines_end_where_any_system_ends_them() {
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn blank_lines_in_a_row_take_no_memory() {
         let text = format!("a{}b\x0c\x0c{}\n>\n{}c", "\n".repeat(1000), "\x0c".repeat(1000), "\n".repeat(3));
-        let found = page_lines(&text);
+        let found = page_lines(&text, &unstopped).unwrap();
         assert!(found.len() < 20, "{} lines", found.len());
         let shown: Vec<&str> = found.iter().map(|line| line.span().of(&text)).filter(|line| !line.is_empty()).collect();
         assert_eq!(shown, ["a", "b", ">", "c"]);
