@@ -116,10 +116,10 @@ def resolve(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 
 def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    """Method, path, schema and example of each route with a body."""
+    """Method, path, schema and example of each route with a body, but for one that needs a reranker."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            if "requestBody" in operation:
+            if "requestBody" in operation and path != "/predict":
                 content = operation["requestBody"]["content"].get("application/json")
                 if content is None:
                     continue

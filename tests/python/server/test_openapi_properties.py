@@ -48,6 +48,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 422, 
 include-path = ["/answer", "/embed_sparse", "/findSimilar", "/predict"]
 checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
 checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
+checks.negative_data_rejection.expected-statuses = ["4xx", 501]
 
 # The fake encoder has no vectors of tokens.
 [[operations]]
