@@ -19,7 +19,6 @@ use serde_json::error::Category;
 use serde_json::{Map, Value};
 use serde_path_to_error::Track;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use crate::http::failure::{Cause, Failure, overloaded, too_late};
@@ -141,10 +140,6 @@ impl BodyReader {
             unread.received(length, capacity)?;
             read.try_reserve_exact(capacity - read.len()).map_err(|_| overloaded("no memory for a body; try again"))?;
             read.extend_from_slice(&data);
-            if length > SMALL_BYTES {
-                // A body that arrives at once would keep the thread's other requests waiting.
-                yield_now().await;
-            }
         }
         read.shrink_to_fit();
         let memory = unread.complete(read.len())?;
