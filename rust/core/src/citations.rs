@@ -385,7 +385,7 @@ fn measure(text: &str, unit: OffsetUnit) -> usize {
     }
 }
 
-/// A heading without its number: the 2, 3 and 1 of `2.3.1. Header` are no numbers of the text below it.
+/// A heading without its number: in `2.3.1. Header`, 2, 3 and 1 are not numbers that the text below it states.
 fn without_number(heading: &str) -> &str {
     let text = heading.trim_start_matches(['#', ' ', '>']);
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
