@@ -57,7 +57,7 @@ class Hosted(EngineHandle):
     - `max_tokens`: the host's limit for a row, in tokens; `None` is the model's.
     - `max_batch_size`: maximum rows of a batch; `None` is as many as have 4,096 tokens.
     - `threads`, `cache_bytes`: as for `Highlighter`. Vectors of cached pages are not requested again.
-    - `reranker`: as for `Highlighter`. It runs on the CPU, in `threads`; `HostedCall.advance` waits for its scores.
+    - `reranker`, `pruner`: as for `Highlighter`. They run on the CPU, in `threads`; `HostedCall.advance` waits for their scores.
 
     Raises `ModelNotFoundError`, `InvalidModelError`, `InvalidArgumentError`. After a fork, calls in the child raise `ForkedError`.
 
@@ -84,6 +84,7 @@ class Hosted(EngineHandle):
         name: str = "host",
         revision: str | None = None,
         reranker: str | Path | None = None,
+        pruner: str | Path | None = None,
     ) -> None:
         """Read the tokenizer."""
         for argument, value in (("dimension", dimension), ("max_tokens", 1 if max_tokens is None else max_tokens)):
@@ -91,7 +92,7 @@ class Hosted(EngineHandle):
                 message = f"{argument} must be at least 1, not {value!r}"
                 raise InvalidArgumentError(message)
         config = EngineConfig(
-            threads=threads, cache_bytes=cache_bytes, max_batch_size=max_batch_size, reranker=reranker
+            threads=threads, cache_bytes=cache_bytes, max_batch_size=max_batch_size, reranker=reranker, pruner=pruner
         )
         settings = config.with_pair_models().settings()
         directory, model_name = find_model(model, HubOptions(revision), weights=False)
@@ -192,7 +193,8 @@ class BodyCall(_DrivenCall[bytes]):
 class Planner:
     """For a host that encodes all rows of a call in one round, which needs ``effort="full"``.
 
-    Takes the arguments of `Hosted` except `dimension`, which it sees in the vectors. Keeps nothing between calls.
+    Takes the arguments of `Hosted` except `dimension`, which it sees in the vectors. Keeps nothing between calls. A `reranker` or
+    a `pruner` reads in `Plan.finish`.
 
     >>> plan = Planner(directory).plan("How far is the moon?", [page])  # doctest: +SKIP
     >>> plan.finish(encode(plan.rows))[0][0].text
@@ -207,13 +209,16 @@ class Planner:
         max_tokens: int | None = None,
         threads: int | Literal["caller"] | None = None,
         revision: str | None = None,
+        reranker: str | Path | None = None,
+        pruner: str | Path | None = None,
     ) -> None:
         """Read the tokenizer."""
         self._by_dimension: dict[int, Hosted] = {}
         self._lock = threading.Lock()
         self._model, self._max_tokens, self._threads = model, max_tokens, threads
         self._revision = revision
-        self._hosted(1)
+        self._pair_models: dict[str, str | Path | None] = {"reranker": reranker, "pruner": pruner}
+        self._planning = self._make_hosted(1)
 
     @checked
     def plan(
@@ -254,7 +259,7 @@ class Planner:
         # With this effort the rows do not depend on vectors, so zeros of one value bring out all of them. `finish` runs the
         # call again, because this run cannot wait for the real vectors: a call needs its queries' before it requests the first
         # window. Their dimension is not known here either.
-        call, indices = start(self._hosted(1)), dict[tuple[int, ...], int]()
+        call, indices = start(self._planning), dict[tuple[int, ...], int]()
         batches = call.advance()
         while call.result is None:
             for batch in batches:
@@ -267,24 +272,28 @@ class Planner:
     def _hosted(self, dimension: int) -> Hosted:
         with self._lock:
             if dimension not in self._by_dimension:
-                self._by_dimension[dimension] = Hosted(
-                    self._model,
-                    dimension,
-                    max_tokens=self._max_tokens,
-                    threads=self._threads,
-                    cache_bytes=0,
-                    revision=self._revision,
-                )
+                self._by_dimension[dimension] = self._make_hosted(dimension, **self._pair_models)
             return self._by_dimension[dimension]
+
+    def _make_hosted(self, dimension: int, **pair_models: str | Path | None) -> Hosted:
+        return Hosted(
+            self._model,
+            dimension,
+            max_tokens=self._max_tokens,
+            threads=self._threads,
+            cache_bytes=0,
+            revision=self._revision,
+            **pair_models,
+        )
 
     @property
     def max_tokens(self) -> int:
         """The limit for a row in tokens, special tokens included."""
-        return self._hosted(1).max_tokens
+        return self._planning.max_tokens
 
     def close(self) -> None:
         """Close it; later calls raise `ClosedError`."""
-        for hosted in self._by_dimension.values():
+        for hosted in (self._planning, *self._by_dimension.values()):
             hosted.close()
 
 

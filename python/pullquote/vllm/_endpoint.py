@@ -97,6 +97,8 @@ class Service:
             threads=settings.threads,
             cache_bytes=settings.cache_bytes,
             name="vllm",
+            reranker=settings.reranker,
+            pruner=settings.pruner,
         )
         return cls(engine, hosted, settings)
 

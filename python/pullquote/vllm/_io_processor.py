@@ -96,7 +96,11 @@ class HighlightsIOProcessor(IOProcessor[HighlightsBody, dict[str, Any]]):
         self.settings = Settings.of(vllm_config.additional_config)
         self.plans = _Plans(self.settings.inline_requests)
         self._planner = Planner(
-            tokenizer_directory(model), max_tokens=model.max_model_len, threads=self.settings.threads
+            tokenizer_directory(model),
+            max_tokens=model.max_model_len,
+            threads=self.settings.threads,
+            reranker=self.settings.reranker,
+            pruner=self.settings.pruner,
         )
 
     def parse_data(self, data: object) -> HighlightsBody:

@@ -47,6 +47,10 @@ class Settings:
     """Windows of a request to the IO processor."""
     inline_requests: int = 1024
     """Unanswered requests to the IO processor; beyond it the oldest is dropped."""
+    reranker: str | None = None
+    """Name or directory of a reranker, which reads the best passages again on the CPU, in `threads`."""
+    pruner: str | None = None
+    """Name or directory of a pruner, in place of a reranker."""
 
     @classmethod
     def of(cls, additional_config: object) -> Settings:
@@ -60,11 +64,17 @@ class Settings:
             if name not in known:
                 message = f'additional_config["pullquote"] has no setting {name!r}; there are {", ".join(known)}'
                 raise InvalidArgumentError(message)
-            _check(name, value, isinstance(known[name], float))
+            _check(name, value, known[name])
         return cls(**ours)
 
 
-def _check(name: str, value: Any, is_float: bool) -> None:
+def _check(name: str, value: Any, default: object) -> None:
+    if default is None:
+        if value is not None and not isinstance(value, str):
+            message = f'additional_config["pullquote"]["{name}"] must be a name or a directory, not {value!r}'
+            raise InvalidArgumentError(message)
+        return
+    is_float = isinstance(default, float)
     least = 0 if name in {"cache_bytes", "max_queue"} else 1
     fits = not isinstance(value, bool) and isinstance(value, (int, float) if is_float else int)
     if not fits or not (value > 0 if is_float else value >= least):

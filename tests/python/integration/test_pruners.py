@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pullquote import Highlighter, _native
 from pullquote._models.choice import embedded_model
+from pullquote.engine import Hosted, Planner
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
 from support import tiny_pruners
 from support.messages import raises
@@ -283,6 +284,23 @@ def test_model_of_wrong_kind_is_refused(coverage: Path, tmp_path: Path) -> None:
 def test_function_computes_vectors_and_cpu_prunes(coverage: Path) -> None:
     with Highlighter(encoder=lambda texts: np.ones((len(texts), 3), np.float32), pruner=coverage) as highlighter:
         found = highlighter.highlights(QUESTION, [PAGE, OTHER], order="position")
+        assert [[passage.text for passage in passages] for passages in found] == [
+            ["The moon is made of cheese and bread. Old stories say that of the moon.", "Cheese, bread, moon."],
+            [],
+        ]
+
+
+def test_host_computes_vectors_and_cpu_prunes(coverage: Path) -> None:
+    planner = Planner(embedded_model(), pruner=coverage)
+    plan = planner.plan(QUESTION, [PAGE, OTHER], order="position")
+    planned = plan.finish(np.ones((len(plan.rows), 3), np.float32))
+    planner.close()
+    with Hosted(embedded_model(), 3, pruner=coverage) as hosted:
+        call = hosted.start(QUESTION, [PAGE, OTHER], order="position")
+        batches = call.advance()
+        while call.result is None:
+            batches = call.advance([(batch.ticket, np.ones((len(batch.lengths), 3), np.float32)) for batch in batches])
+    for found in (planned, call.result):
         assert [[passage.text for passage in passages] for passages in found] == [
             ["The moon is made of cheese and bread. Old stories say that of the moon.", "Cheese, bread, moon."],
             [],

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pullquote import Highlighter, _cli, _native
 from pullquote._models.choice import embedded_model
 from pullquote.client import Client
-from pullquote.engine import Engine, Hosted
+from pullquote.engine import Engine, Hosted, Planner
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
 from support import tiny_models
 from support.messages import raises
@@ -230,6 +230,11 @@ def test_passages_of_other_encoders_are_reranked(coverage: Path) -> None:
             found = [(batch.ticket, np.ones((len(batch.lengths), 3), np.float32)) for batch in batches]
             batches = call.advance(found)
         assert next(iter(call.result[2])).text.endswith("The moon was full.")
+        ranked = [list(of_page) for of_page in call.result]
+    planner = Planner(embedded_model(), reranker=coverage)
+    plan = planner.plan(QUERY, PAGES)
+    assert [list(of_page) for of_page in plan.finish(np.ones((len(plan.rows), 3), np.float32))] == ranked
+    planner.close()
 
 
 def test_long_passages_of_language_models_are_cut_before_the_end_of_the_prompt(saved: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,7 @@ from pullquote.errors import InvalidArgumentError
 from support.fake_id_encoder import IdEncoder, vector
 from support.messages import raises
 from support.server_process import until
+from support.tiny_models import save_coverage_reranker
 
 MOON = "Cats sleep a lot. The moon is 384,400 km away. Bread is baked."
 LONG = " ".join(f"Sentence {n} is about {'the moon' if n % 7 == 0 else 'bread'}." for n in range(1500))
@@ -122,6 +124,24 @@ def test_endpoint_matches_library(endpoint: Any, effort: Any) -> None:
     assert len(set(engine.names)) == len(engine.names)
     assert engine.most <= 6 * 64
     assert engine.priorities == set(range(6))
+
+
+def test_reranker_scores_what_vllm_encoded(endpoint: Any, tmp_path: Path) -> None:
+    save_coverage_reranker(tmp_path / "reranker", embedded_model())
+    page = "Bread is baked. Old stories say that the moon is made of cheese. Nobody has seen it."
+    with Highlighter(embedded_model(), encoder=IdEncoder(), reranker=tmp_path / "reranker") as highlighter:
+        (expected,) = highlighter.highlights("cheese moon", [page])
+        (plain,) = highlighter.highlights("cheese moon", [page], rerank_top=0)
+
+    async def test(client: httpx.AsyncClient, _service: Any, _app: FastAPI) -> None:
+        answer = await client.post("/v1/highlights", json={"query": "cheese moon", "documents": [page]})
+        (found,) = answer.json()["results"]
+        assert [h["score"] for h in found["highlights"]] == pytest.approx([h.score for h in expected], abs=1e-6)
+        assert found["highlights"][0]["score"] != pytest.approx(plain[0].score, abs=1e-3)
+
+    run(endpoint, Engine(reranker=str(tmp_path / "reranker")), test)
+    with raises(InvalidArgumentError, "reranker", 1):
+        run(endpoint, Engine(reranker=1), test)
 
 
 def test_async_client_with_endpoint(endpoint: Any) -> None:
