@@ -61,7 +61,8 @@ class HubOptions:
 
 def hub_name(model: str) -> str | None:
     """The full name ``org/name`` if this is a name of the hub, and not a path that exists; else `None`."""
-    if not NAME.fullmatch(model) or Path(model).exists():
+    # Path.exists raises for what is too long for a name.
+    if not NAME.fullmatch(model) or os.path.exists(model):  # noqa: PTH110
         return None
     return model if "/" in model else f"{DEFAULT_OWNER}/{model}"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from pullquote._document_formats import PARSED
@@ -235,7 +235,8 @@ def _warn_of_names(pages: Sequence[object]) -> None:
             message = (
                 f"texts[{number}] is the address {page}, and not the page that is there; fetch it, and pass its text"
             )
-        elif page.lower().endswith(FILE_ENDINGS) and (is_word or Path(page).is_file()):
+        # Path.is_file raises for a text that is too long for a name.
+        elif page.lower().endswith(FILE_ENDINGS) and (is_word or os.path.isfile(page)):  # noqa: PTH113
             message = f"texts[{number}] is the name {page!r}, and not the text of the file; pass pathlib.Path({page!r})"
         else:
             continue

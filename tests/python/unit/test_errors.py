@@ -249,6 +249,16 @@ def test_name_with_spaces_warns_if_the_file_is_there(highlighter: Highlighter, t
         highlighter.highlights("Where?", [str(path)])
 
 
+def test_text_that_ends_like_a_name_and_is_longer_than_any_is_a_page(highlighter: Highlighter) -> None:
+    page = "The moon is far. " * 40 + "See moon.html"
+    assert highlighter.highlights("Where is the moon?", [page])[0]
+
+
+def test_model_whose_name_is_longer_than_any_is_refused() -> None:
+    with raises(errors.PullquoteError, "a" * 300):
+        Highlighter("a" * 300, local_files_only=True)
+
+
 @pytest.mark.slow
 def test_missing_cuda_device_is_device_error() -> None:
     with raises(errors.DeviceError, "cuda:63"):
