@@ -113,37 +113,9 @@ format: setup ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks, and write the records under bench/record/
-	$(BIN)/python bench/encoder.py
-	$(BIN)/python bench/families.py
-	$(BIN)/python bench/long_rows.py
-	$(BIN)/python bench/end_to_end.py --dtypes float32 bfloat16
-	$(BIN)/python bench/whole_pages.py
-	$(BIN)/python bench/ranking_cost.py
-	$(BIN)/python bench/second_query.py
-	$(BIN)/python bench/encoding_less.py
-	$(BIN)/python bench/instant.py
-	$(BIN)/python bench/stages.py
-	$(BIN)/python bench/concurrency.py
-	$(BIN)/python bench/waiting.py
-	$(BIN)/python bench/sequences.py
-	$(BIN)/python bench/limits.py
-	$(BIN)/python bench/growth.py
-	$(BIN)/python bench/growth.py --routes
-	$(BIN)/python bench/processes.py
-	$(BIN)/python bench/scaling.py
-	$(BIN)/python bench/gpu_scaling.py
-	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/memory.py
-	$(BIN)/python bench/serving.py
-	$(BIN)/python bench/overload.py
-	$(BIN)/python bench/small_requests.py
-	$(BIN)/python bench/soak.py
-	$(BIN)/python bench/wire.py
-	$(BIN)/python bench/faults.py
-	$(BIN)/python bench/arrow.py
-	$(BIN)/python bench/jobs.py
-	$(BIN)/python bench/stored_search.py
+# Ctrl-C stops it; the next call goes on after what has a record of the present code.
+bench: setup .make/pullquote-torch .make/bench ## Run the benchmarks without a record of this code, or only ONLY="growth wire"; write the tables
+	$(BIN)/python bench/all.py $(ONLY)
 
 gpu-bench: setup .make/pullquote-torch ## Check and measure a GPU, and write the record
 	cargo build --release --quiet -p pullquote-torch --no-default-features --example rayon_around

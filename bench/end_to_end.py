@@ -4,7 +4,7 @@ The rivals are sentence-transformers in one process, and a pipeline of processes
 same pages, query, windows, model, dtype and cores. They alternate, and what counts is the ratio within a round.
 Loading and a warm-up are not timed. The sides' answers are compared before anything is reported.
 
-    .venv/bin/python bench/end_to_end.py --dtypes float32 bfloat16 --rounds 5
+    .venv/bin/python bench/end_to_end.py --rounds 5
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="maximum number of pages, spread evenly over all")
     parser.add_argument("--query", default=QUERY)
     add_model(parser)
-    parser.add_argument("--dtypes", nargs="+", choices=list(TOLERANCE), default=["float32"])
+    parser.add_argument("--dtypes", nargs="+", choices=list(TOLERANCE), default=["float32", "bfloat16"])
     parser.add_argument("--device", default="cpu", help="cpu, or cuda:0")
     parser.add_argument("--batch-size", type=int, default=32, help="windows in a batch of the rivals (default: 32)")
     parser.add_argument("--rounds", type=int, default=5)

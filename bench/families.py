@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import encoders, record
 from bench.encoder import rows_of
 from bench.encoders import Rows
+from bench.goals import Goal
 from bench.machine_noise import CoreUse, Meter, quietness
 from bench.options import add_no_record, claim_parser
 from bench.record import spread
@@ -107,6 +108,7 @@ def main() -> None:
         print("\n".join(line(result) for result in results[-len(LENGTHS) :]), file=sys.stderr)
     table = markdown(circumstances, results)
     raw = circumstances | {"results": [asdict(result) for result in results]}
+    raw["goals"] = [asdict(goal) for goal in goals(results)]
     record.publish(CLAIM, raw, table, keeps=not arguments.no_record)
 
 
@@ -174,13 +176,21 @@ def markdown(around: dict[str, object], results: list[Measured]) -> str:
         *(line(result) for result in results),
         "",
     ]
-    for dtype in DTYPES:
-        slower = [f"{result.family} {result.length}" for result in results if median(result.ratios(dtype)) < GOAL]
-        lines.append(f"- {dtype}: below {GOAL} times ONNX Runtime: {', '.join(slower) or 'none'}")
-        if slower and dtype == "float32":
-            lines.append("- why float32 gains no more: bench/notes/families.md")
+    lines += [goal.line() for goal in goals(results)]
     lines.append(f"- {quietness(use for result in results for use in result.core_use)}")
     return "\n".join(lines) + "\n"
+
+
+def goals(results: list[Measured]) -> list[Goal]:
+    """A goal for each dtype, for the family and length with the least ratio."""
+    return [
+        Goal(
+            f"{dtype}: least times as fast as ONNX Runtime",
+            min(median(result.ratios(dtype)) for result in results),
+            GOAL,
+        )
+        for dtype in DTYPES
+    ]
 
 
 def write_family(name: str, directory: Path, longest: int = 512) -> Path:

@@ -43,7 +43,7 @@ def main() -> None:
     seconds = float(found[5]) / (1000 if found[6] == "ms" else 1)
     goals = [
         # The test checks each call, and fails if one is wrong or ends twice.
-        Goal("calls lost, told twice or wrong", float(done.returncode != 0), most=0, form=".0f"),
+        Goal("calls lost, reported twice or wrong", float(done.returncode != 0), most=0, form=".0f"),
         Goal(
             "calls that are neither right nor an error of the table",
             calls - right - sum(kinds.values()),

@@ -1,4 +1,7 @@
-"""Goals: bounds of measured numbers. Each record has a line for each goal, met or missed."""
+"""Goals: bounds of measured numbers. Each record has a line for each goal, met or missed.
+
+`REASONS` says why a record misses a goal; `bench/tables.py` shows it, and wants one for each missed goal and no others.
+"""
 
 from __future__ import annotations
 
@@ -30,3 +33,52 @@ class Goal:
         ]
         verdict = "met" if self.is_met else "**missed**"
         return f"- goal {verdict}: {self.what}: {self.measured:{self.form}} ({' and '.join(bounds)})"
+
+
+_WIRE = "both sides are near what a socket carries, and FastAPI checks no value (bench/notes/wire.md)"
+_SHORT_PAGES = "a call with lists of strings does the same work; only one call for each page costs more"
+_MANY_WORKERS = "many threads for each core: locks and switches (decision 0008)"
+
+# By measurement, then by the goal's name.
+REASONS: dict[str, dict[str, str]] = {
+    "arrow": {
+        "seconds of a call to those of a table, embedded": _SHORT_PAGES,
+        "seconds of a call to those of a table, one layer of 32": _SHORT_PAGES,
+        "peak memory over the table's texts": "the answers of such short pages are larger than their texts",
+    },
+    "concurrency": {
+        "embedded model, threads: throughput of 256 clients to the best": "less than the spread of the rounds",
+    },
+    "families": {
+        "float32: least times as fast as ONNX Runtime": "both sides are near the processor's limit (bench/notes/families.md)",
+    },
+    "instant": {
+        "pages a second of processor time against the default": "the encoder is faster on this processor, the work on text is not",
+        "ten pages, auto, s": "the record is older than previews, which leave out pages that do not answer",
+    },
+    "many_pages": {
+        "largest loss of hits against all pages": "a page's first sentence depends on the pages compared (decision 0026)",
+    },
+    "sequences": {
+        "workers: 128: throughput to the best": _MANY_WORKERS,
+        "workers: 128: tokens for a second of a core, to the best": _MANY_WORKERS,
+    },
+    "serving": {
+        "answers a second over what encoder_125m does alone": "not known",
+    },
+    "startup": {
+        "first answer to second": "the machine was not quiet",
+    },
+    "whole_pages": {
+        "pullquote, effort full: share of the time that is not encoding, all pages at once": (
+            "the encoder became faster in int8, and tokenizing did not"
+        ),
+    },
+    "wire": {
+        "our raw vectors over FastAPI's, the same client": _WIRE,
+        "the same, both read by aiohttp": _WIRE,
+        "our JSON over orjson's, both read by aiohttp": "the time is that of the reader",
+        "our client over aiohttp, the same raw route": "the server takes most of the time (bench/notes/wire.md)",
+        "the same, over aiohttp that fills one array as ours does": "the server takes most of the time (bench/notes/wire.md)",
+    },
+}

@@ -29,6 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import record
+from bench.goals import Goal
 from bench.machine_noise import Meter
 from bench.options import add_no_record, claim_parser
 from pullquote import Highlighter
@@ -211,16 +212,19 @@ def markdown(raw: dict[str, Any]) -> str:
         f"- a cache of {CACHE_BYTES / 1e6:.1f} MB, full nearly from the start",
         f"- other processes used {raw['others']:.2f} cores, which does not change memory",
         "",
-        f"| memory, MB | after {FIRST:,} | most since | after {raw['requests']:,} | ratio | goal |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| memory, MB | after {FIRST:,} | most since | after {raw['requests']:,} | ratio |",
+        "|---|---:|---:|---:|---:|",
     ]
     for name, title in {"resident": "resident", "anonymous": "of it not of files"}.items():
         values = raw[name]
         first = values[FIRST // BLOCK - 1]
         most = max(values[FIRST // BLOCK - 1 :])
-        goal = f"{GOAL}" if name == "resident" else ""
         numbers = f"{first / 1e6:.1f} | {most / 1e6:.1f} | {values[-1] / 1e6:.1f}"
-        lines.append(f"| {title} | {numbers} | {ratio(values):.3f} | {goal} |")
+        lines.append(f"| {title} | {numbers} | {ratio(values):.3f} |")
+    goal = Goal(
+        f"resident memory after all requests over that after {FIRST:,}", ratio(raw["resident"]), most=GOAL, form=".3f"
+    )
+    lines += ["", goal.line()]
     return "\n".join(lines) + "\n"
 
 

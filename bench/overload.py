@@ -71,7 +71,7 @@ def main() -> None:
         f"{max(times):.2f} s, none lost",
         f"- {measured['offered'] - measured['refused'] + len(times):,} were answered in all, of the "
         f"{CAPACITY * arguments.seconds:,.0f} possible on idle cores",
-        f"- refused: {measured['refused']:,}; processor time of the server a request {1e6 * measured['cpu']:.0f} µs",
+        f"- refused: {measured['refused']:,}; processor time of the server a request {1e6 * measured['cpu_seconds']:.0f} µs",
         f"- a refusal by itself takes the server {1000 * median(measured['quiet_refusals']):.3f} ms, 99th percentile "
         f"{1000 * p99(measured['quiet_refusals']):.3f} ms",
         f"- resident memory {min(measured['resident']) / 1e6:.0f} to {max(measured['resident']) / 1e6:.0f} MB",
@@ -87,7 +87,7 @@ def judge(measured: dict[str, Any]) -> list[Goal]:
     return [
         Goal("requests a second over what can be done", measured["offered"] / measured["seconds"] / CAPACITY, least=20),
         Goal("seconds until an accepted request is answered, the longest", max(measured["accepted"]), most=LONGEST),
-        Goal("milliseconds of processor time a refusal", 1000 * measured["cpu"], most=1, form=".3f"),
+        Goal("milliseconds of processor time a refusal", 1000 * measured["cpu_seconds"], most=1, form=".3f"),
         Goal("milliseconds of a refusal, 99th percentile", 1000 * p99(measured["quiet_refusals"]), most=1, form=".3f"),
         Goal("memory in the last quarter over that in the first", quarters(resident), most=1.1, form=".3f"),
     ]
@@ -127,7 +127,7 @@ def flood(server: Server, seconds: float) -> dict[str, Any]:
         "offered": count,
         "refused": refused,
         "accepted": accepted,
-        "cpu": used / (count + len(accepted)),
+        "cpu_seconds": used / (count + len(accepted)),
         "resident": resident,
     }
 

@@ -1,16 +1,18 @@
 """The record of a measurement: its machine, commit and versions, and the files that keep it.
 
-`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown next to it is for people. If ``PULLQUOTE_CPU``
-forces an instruction set, the machine's name ends with it: rivals are not forced.
+`bench/record/<machine>/<claim>.json` holds every raw number; the Markdown next to it is for people and for `bench/tables.py`.
+If ``PULLQUOTE_CPU`` forces an instruction set, the machine's name ends with it: rivals are not forced.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +23,7 @@ from pullquote import _native
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
+_STARTED = time.monotonic()
 _PACKAGES = [
     "pullquote",
     "pullquote-torch",
@@ -52,7 +55,8 @@ def circumstances() -> dict[str, object]:
 def machine() -> str:
     """A short name of this machine, for a directory: ``amd-epyc-zen5-2-cores``."""
     plain = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|\d+-core)\b", " ", _cpu().lower().replace("zen ", "zen"))
-    return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores"
+    forced = f"-{_native.instruction_set()}" if os.environ.get("PULLQUOTE_CPU") else ""
+    return f"{'-'.join(re.findall(r'[a-z0-9]+', plain))}-{cores()}-cores{forced}"
 
 
 def heading(claim: str, around: dict[str, object]) -> list[str]:
@@ -88,9 +92,13 @@ def spread(values: list[float], form: str = ".2f") -> str:
 
 
 def publish(claim: str, raw: dict[str, object], table: str, *, keeps: bool = True) -> None:
-    """Print the table. If `keeps`, also write both files of the record, and print where they are."""
+    """Print the table. If `keeps`, also write both files of the record, and print where they are.
+
+    The record also has the seconds since this module was imported, so that `bench/all.py` can say how long a run takes.
+    """
     print(table)
     if keeps:
+        raw = raw | {"duration": round(time.monotonic() - _STARTED, 1)}
         print(f"kept in {_keep(claim, raw, table)}", file=sys.stderr)
 
 
@@ -103,10 +111,12 @@ def directory() -> Path:
 
 def _keep(claim: str, raw: dict[str, object], table: str) -> Path:
     kept = directory()
-    (kept / f"{claim}.json").write_text(
-        json.dumps(raw, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8"
-    )
-    (kept / f"{claim}.md").write_text(table, encoding="utf-8")
+    numbers = json.dumps(raw, ensure_ascii=False, separators=(",", ":")) + "\n"
+    # The numbers come last, and whole: `bench/all.py` takes them as a sign that both files are there.
+    for name, text in ((f"{claim}.md", table), (f"{claim}.json", numbers)):
+        unfinished = kept / f"{name}.unfinished"
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(kept / name)
     return kept
 
 
@@ -134,7 +144,7 @@ def _microarchitecture() -> str:
 
 
 def _commit() -> str:
-    """The commit, with a remark if the tree differs from it; records do not count.
+    """The commit, with a remark if the tree differs from it; records do not count, and neither do pages of text.
 
     The kit of `make gpu-kit` has a file that says which commit it was built from.
     """
@@ -143,7 +153,7 @@ def _commit() -> str:
         return built_from.read_text(encoding="utf-8").strip()
     try:
         commit = _git("rev-parse", "HEAD")
-        changed = _git("status", "--porcelain", "--", ".", ":!bench/record")
+        changed = _git("status", "--porcelain", "--", ".", ":!bench/record", ":!*.md")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return commit + (" and changes not committed" if changed else "")

@@ -195,7 +195,7 @@ def main() -> None:
                 if (rows, in_flight) == (max(arguments.sizes), max(arguments.in_flight)):
                     goals = judged(rows, bare, loads)
     use = meter.stop()
-    raw |= {"goals": [asdict(goal) for goal in goals], "cores": asdict(use)}
+    raw |= {"goals": [asdict(goal) for goal in goals], "core_use": asdict(use)}
     lines += [goal.line() for goal in goals]
     lines += ["", f"Others used {use.others:.1f} cores meanwhile."]
     record.publish(CLAIM, raw, "\n".join(lines) + "\n", keeps=not arguments.no_record)
