@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import uuid
@@ -15,7 +14,12 @@ from typing import BinaryIO, cast
 import fsspec
 from fsspec.core import url_to_fs
 
-from pullquote.errors import OverloadedError, PullquoteError, StoreFullError
+from pullquote.errors import InvalidArgumentError, OverloadedError, PullquoteError, StoreFullError
+
+try:
+    import fcntl
+except ImportError:  # only Unix has it
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["OutputStore", "UnwritableOutputError"]
 
@@ -161,6 +165,9 @@ class OutputStore:
 @contextmanager
 def _file_lock(path: Path) -> Iterator[bool]:
     """Try to lock a file; yields whether it succeeded. The system releases the lock when the process ends in any way."""
+    if fcntl is None:
+        message = f"the output {path.parent.parent} needs file locks, which this system lacks; name a remote URL, such as s3://…"
+        raise InvalidArgumentError(message)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
