@@ -66,7 +66,7 @@ def measured_routes(model: Path, sizes: tuple[int, int], rounds: int) -> dict[st
         def spent(method: str, path: str, example: object, text: str) -> float:
             began = process_seconds(server.process.pid)
             answer = server.client.request(method, path, json=with_text(example, text), timeout=600)
-            assert answer.status_code not in {408, 429, 504}, answer.text[:200]
+            assert answer.status_code not in {408, 429, 504}, f"{path} with {len(text):,} bytes: {answer.text[:200]}"
             return process_seconds(server.process.pid) - began
 
         requests = list(text_requests(server.client.get("/openapi.json").json()))

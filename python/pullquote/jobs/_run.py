@@ -1,7 +1,8 @@
 """Processing files: reading, answering and writing at the same time, so that devices do not wait for disks.
 
 One thread reads the next chunk, two threads wait for the engine with a chunk each, and the caller's thread writes. Chunks stay in
-order, so the outputs do not depend on timing.
+order, so the outputs do not depend on timing. The answer of each chunk but the last is kept until its file is done, so that a run
+that is stopped within a large file goes on there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 import pyarrow as pa
+from pyarrow import ipc
 
 from pullquote import errors
 from pullquote._engine.highlighter import Highlighter
@@ -22,11 +24,14 @@ from pullquote.jobs._inputs import Chunk, InputFile, file_hash, read_chunks
 from pullquote.jobs._job import Job
 from pullquote.jobs._outputs import OutputWriter
 from pullquote.jobs._records import FileRecord
+from pullquote.jobs._store import OWN
 
 __all__ = ["FileProgress", "OnProgress", "check_job", "run_files"]
 
 # Chunks in the engine: the second one uses the devices that the first one leaves idle.
 CONCURRENT_CALLS = 2
+# Answers of the chunks of unfinished files.
+PARTS = f"{OWN}/parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,11 @@ OnProgress: TypeAlias = Callable[[FileProgress], None]
 
 @dataclass(slots=True)
 class _Step:
-    """A chunk of a file and its answer; or why the rest of the file cannot be read."""
+    """A chunk of a file, its number and its answer; or why the rest of the file cannot be read."""
 
     file: InputFile
     sha256: str
+    number: int = 0
     chunk: Chunk | None = None
     answer: Future[pa.Table] | None = None
     failure: str = ""
@@ -57,12 +63,13 @@ def run_files(highlighter: Highlighter, job: Job, files: Iterable[InputFile], on
     """Process files in turn: write their outputs, then their records. Calls `on_progress` after each chunk and each file.
 
     A file that cannot be read gets a record with the reason, and no output. Raises errors that end the whole job, such as a full
-    disk or a closed highlighter; the file in progress then leaves nothing.
+    disk or a closed highlighter; the file in progress then leaves the answers of its chunks, and no output.
     """
     steps = _answer(highlighter, job, _prefetch(_read(files, job)))
     try:
         for file, file_steps in groupby(steps, key=lambda step: step.file):
             record = _write(job, file, file_steps, on_progress)
+            job.store.remove_directory(f"{PARTS}/{file.name}")
             record.write(job.store)
             on_progress(FileProgress(file, record=record))
     except KeyboardInterrupt:
@@ -106,8 +113,8 @@ def _read(files: Iterable[InputFile], job: Job) -> Iterator[_Step]:
         sha256 = ""
         try:
             sha256 = file_hash(file)
-            for chunk in read_chunks(file, job.columns):
-                yield _Step(file, sha256, chunk)
+            for number, chunk in enumerate(read_chunks(file, job.columns)):
+                yield _Step(file, sha256, number, chunk)
         except (InvalidTextError, OSError) as error:
             yield _Step(file, sha256, failure=_with_class(error))
 
@@ -132,7 +139,7 @@ def _answer(highlighter: Highlighter, job: Job, steps: Iterator[_Step]) -> Gener
         pending: deque[_Step] = deque()
         for step in steps:
             if step.chunk is not None:
-                step.answer = calls.submit(_highlights, highlighter, job, step.chunk.table)
+                step.answer = calls.submit(_kept_highlights, highlighter, job, step, step.chunk)
             pending.append(step)
             if len(pending) > CONCURRENT_CALLS:
                 yield pending.popleft()
@@ -143,6 +150,20 @@ def check_job(highlighter: Highlighter, job: Job) -> None:
     """Raise the errors of `Highlighter.highlights_arrow` for the job's questions and options, before any file is read."""
     names = ["id", "text", *(name for name in ("query", "title") if getattr(job.columns, name))]
     _highlights(highlighter, job, pa.table({name: pa.array([], pa.string()) for name in names}))
+
+
+def _kept_highlights(highlighter: Highlighter, job: Job, step: _Step, chunk: Chunk) -> pa.Table:
+    """The answer of a chunk: that of an earlier run that was stopped, or a new one, which is kept."""
+    # After the last chunk the file is done. Most files have one.
+    if chunk.share == 1.0:
+        return _highlights(highlighter, job, chunk.table)
+    store, name = job.store, f"{PARTS}/{step.file.name}/{step.sha256}-{step.number}.arrow"
+    if (kept := store.read(name)) is not None:
+        return ipc.open_file(kept).read_all()
+    answer = _highlights(highlighter, job, chunk.table)
+    with store.open_for_writing(name) as file, ipc.new_file(file, answer.schema) as writer:
+        writer.write_table(answer)
+    return answer
 
 
 def _highlights(highlighter: Highlighter, job: Job, table: pa.Table) -> pa.Table:

@@ -135,6 +135,13 @@ class OutputStore:
         elif self._system.exists(self._path(name)):
             self._system.rm_file(self._path(name))
 
+    def remove_directory(self, name: str) -> None:
+        """Remove a directory with all that is in it, if it exists."""
+        if self.is_local:
+            shutil.rmtree(self._local(name), ignore_errors=True)
+        elif self._system.exists(self._path(name)):
+            self._system.rm(self._path(name), recursive=True)
+
     def contains(self, url: str) -> bool:
         """Whether a URL lies in this directory, whatever the paths are called: links are followed."""
         system, path = url_to_fs(url)

@@ -442,6 +442,70 @@ def test_chunks_are_joined_in_one_file(
     assert found["d.ndjson.zst"] != expected["d.ndjson.zst"], "its chunks are compressed one by one"
 
 
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_stopped_job_goes_on_inside_a_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullquote.jobs import _inputs, _run
+
+    (tmp_path / "input").mkdir()
+    parquet.write_table(pa.Table.from_pylist(pages(60, 1)), tmp_path / "input/a.parquet")
+    (tmp_path / "input/b.jsonl").write_bytes(lines(pages(60, 2)))
+    # Of lines, a chunk in the last block may be the last one.
+    monkeypatch.setattr(_inputs, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 7)
+    real, left, answered = _run._highlights, 1000, list[pa.Table]()
+
+    def counted(highlighter: Highlighter, job: Job, table: pa.Table) -> pa.Table:
+        if len(answered) >= left:
+            raise errors.ClosedError("stopped")
+        if len(table):
+            answered.append(table)
+        return real(highlighter, job, table)
+
+    monkeypatch.setattr(_run, "_highlights", counted)
+    assert run(*arguments(tmp_path / "input", tmp_path / "whole")) == 0
+    whole = len(answered)
+    assert whole == 18
+    runs, status = 0, 1
+    stopped = f"{kind}://{tmp_path}/stopped"
+    while status != 0 and runs < 8:
+        left, runs = len(answered) + 3, runs + 1
+        status = run(*arguments(tmp_path / "input", stopped))
+    assert status == 0
+    assert runs >= 6
+    # Without the answers that were kept, none of these runs could finish a file.
+    assert len(answered) - whole <= whole + 2
+    system = fsspec.filesystem(kind)
+    found = {name: system.cat_file(name) for name in system.find(f"{tmp_path}/stopped")}
+    assert not [name for name in found if name.endswith(".arrow")]
+    assert {
+        name.partition("/stopped/")[2]: content for name, content in found.items() if "_pullquote" not in name
+    } == outputs(tmp_path / "whole")
+
+
+def test_answers_of_an_earlier_file_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullquote.jobs import _inputs, _run
+
+    monkeypatch.setattr(_inputs, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(_inputs, "CHUNK_ROWS", 4)
+    (tmp_path / "input").mkdir()
+    file = tmp_path / "input/a.jsonl"
+    file.write_bytes(lines(pages(40, 1)))
+    real = _run._write
+
+    def stopped(*_: Any) -> None:
+        raise errors.ClosedError("stopped")
+
+    monkeypatch.setattr(_run, "_write", stopped)
+    assert run(*arguments(file, tmp_path / "output")) != 0
+    assert list((tmp_path / "output/_pullquote/parts").rglob("*.arrow"))
+    monkeypatch.setattr(_run, "_write", real)
+    file.write_bytes(lines(pages(40, 2)))
+    assert run(*arguments(file, tmp_path / "output")) == 0
+    assert run(*arguments(file, tmp_path / "fresh")) == 0
+    assert outputs(tmp_path / "output") == outputs(tmp_path / "fresh")
+    assert not list((tmp_path / "output/_pullquote").rglob("*.arrow"))
+
+
 def test_chunk_rows_and_chunk_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pullquote.jobs import _inputs
 
