@@ -66,7 +66,7 @@ pub use options::Question;
 pub use pairs::Pair;
 pub use prune::{Pruned, PrunedText};
 use request::check_length;
-pub use request::{MAX_TEXT_BYTES, Pairing, Request, Work};
+pub use request::{MAX_TEXT_BYTES, MEMORY_OF_TEXT, Pairing, Request, Work};
 pub use rerank::PairScores;
 pub use rows::{Rows, number, pair};
 use static_vectors::StaticVectorsFile;

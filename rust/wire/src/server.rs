@@ -98,7 +98,7 @@ crate::settings! {
         /// Bodies that are being read count as they arrive. At the limit, the slowest of them get 408.
         #[schemars(with = "ByteCount")]
         max_queue_bytes: usize = 256 * MEBIBYTE,
-        /// Bytes of memory that the process may use. Running requests count at up to 128 times their bytes; those that do not
+        /// Bytes of memory that the process may use. Running requests count at up to 160 times their bytes; those that do not
         /// fit wait, and one that never will gets 413.
         #[schemars(range(min = 1), extend("x-default" = "those of the machine or its container"))]
         #[schemars(with = "Option<ByteCount>")]

@@ -6,6 +6,8 @@
 //! are taken, and neighbours join. Windows are taken as they are. Units of a group (a table row, a list item with its
 //! introduction) stay together, and near-duplicates of better passages are dropped.
 
+use std::collections::BTreeMap;
+
 use super::dedupe::SeenShingles;
 use super::limits::{Bounds, Dedupe};
 use super::page_selection::{Choice, PageSelection, Place};
@@ -25,6 +27,9 @@ const MAX_TIGHTENINGS: usize = 3;
 
 /// Of a page that repeats one line, every line is a twin of the first.
 const MAX_TWINS: usize = 100;
+
+/// Repeats of a place that are remembered: neighbours may take some of them in.
+const MAX_REPEATS: usize = 4 * MAX_TWINS;
 
 /// Chooses the best passages of each page, in the order that the bounds say. Ties go to the earlier page and seed.
 ///
@@ -50,16 +55,18 @@ fn choose_in_sections(
     check: &Check,
 ) -> Result<Vec<Vec<Passage>>> {
     let min_logit = bounds.min_logit();
-    let mut order: Vec<(f32, usize, usize)> = Vec::new();
+    // Pages and seeds have numbers of 32 bits here: a page of short lines has a seed for every two bytes.
+    let mut order: Vec<(f32, u32, u32)> = Vec::new();
     let answers = |page: &RankedPage| page.scores.logits.iter().any(|seed| *seed >= logit(ANSWERED));
     let only_answers = bounds.is_for_answers() && pages.iter().any(answers);
-    for (number, page) in pages.iter().enumerate().filter(|(_, page)| !only_answers || answers(page)) {
-        let seeds = page.scores.logits.iter().enumerate().filter(|(_, logit)| **logit >= min_logit);
-        order.extend(seeds.map(|(seed, logit)| (logit + page.title, number, seed)));
+    for (number, page) in (0..).zip(pages).filter(|(_, page)| !only_answers || answers(page)) {
+        let seeds = || (0..).zip(&page.scores.logits).filter(|(_, logit)| **logit >= min_logit);
+        order.reserve(seeds().count());
+        order.extend(seeds().map(|(seed, logit)| (logit + page.title, number, seed)));
     }
-    let by_order = |page: usize, a: usize, b: usize| {
-        let order = &pages[page].scores.order;
-        order[b].total_cmp(&order[a]).then(a.cmp(&b))
+    let by_order = |page: u32, a: u32, b: u32| {
+        let order = &pages[page as usize].scores.order;
+        order[b as usize].total_cmp(&order[a as usize]).then(a.cmp(&b))
     };
     order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then_with(|| by_order(a.1, a.2, b.2)));
     let (mut remaining, mut count) = (bounds.answer, bounds.total);
@@ -68,19 +75,27 @@ fn choose_in_sections(
     let mut selections: Vec<PageSelection> =
         numbered.map(|(number, (page, sections))| PageSelection::new(number, *page, sections, bounds)).collect();
     let mut repeats: Vec<(Place, Run)> = Vec::new();
+    let mut repeats_of: BTreeMap<Place, usize> = BTreeMap::new();
     let (mut checkpoints, mut steps) = (Checkpoints::new(check), 0);
     for (number, (_, page, seed)) in order.into_iter().enumerate() {
         checkpoints.reach(number * BYTES_PER_SEED + steps * BYTES_PER_STEP)?;
         if remaining.chars == 0 || remaining.tokens == 0 || count == 0 {
             break;
         }
+        let (page, seed) = (page as usize, seed as usize);
         let seen = if bounds.dedupe == Dedupe::Answer { Some(&mut seen) } else { None };
         let steps_before = selections[page].steps;
         let choice = selections[page].select(seed, bounds, &mut remaining, seen);
         steps += steps_before - selections[page].steps;
         match choice {
             Choice::Selected => count -= usize::from(bounds.max_passages().is_some()),
-            Choice::Repeats(place, units) => repeats.push((place, Run { page, units })),
+            Choice::Repeats(place, units) => {
+                let count = repeats_of.entry(place).or_default();
+                *count += 1;
+                if *count <= MAX_REPEATS {
+                    repeats.push((place, Run { page, units }));
+                }
+            }
             Choice::Dropped => {}
         }
     }

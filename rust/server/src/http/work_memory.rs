@@ -14,8 +14,8 @@ use crate::http::process_memory::{self, kibibytes};
 use crate::settings::Settings;
 use pullquote_core::error::ErrorKind;
 
-/// Bytes of memory for a byte of text that is cut, tokenized and ranked: at most 115, for lines of one letter.
-pub(crate) const TEXT: usize = 128;
+/// Bytes of memory for a byte of text that is cut, tokenized and ranked.
+pub(crate) use pullquote_core::engine::MEMORY_OF_TEXT as TEXT;
 
 /// The same for each query after the first.
 pub(crate) const QUERY: usize = 24;
