@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -17,9 +18,11 @@ from pullquote._engine.stream import AsyncPages, checked_stream, stream_awaited
 from pullquote._native import ClientCall, Document, DocumentList, Located
 from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import Options, Page, Pages, Request, check_rerank
+from pullquote._request.pruning import Context, ProcessOptions, check_process
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
+from pullquote._results.pruned import process_result
 from pullquote._results.ranked import RerankResult
 from pullquote.client import (
     BaseClient,
@@ -132,6 +135,18 @@ class AsyncClient(BaseClient):
         texts = check_rerank(texts, top_n)
         ranks = await self._run(self._native.rerank(query, texts, top_n, raw_scores, {"timeout": timeout}))
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
+
+    @checked
+    @signed_as(Highlighter.process)
+    async def process(
+        self, question: str | Sequence[str], context: Context | Sequence[Any], **options: Unpack[ProcessOptions]
+    ) -> dict[str, Any]:
+        """Remove the sentences that do not answer, with the server's pruner: see `Highlighter.process`."""
+        call = check_process(question, context, options)
+        began = time.perf_counter()
+        within = {"timeout": call.timeout, "priority": call.priority}
+        pruned = await self._run(self._native.prune(call.pairs(), call.threshold, within))
+        return process_result(call, pruned, time.perf_counter() - began)
 
     @checked
     async def locate(self, page: str, quote: str, *, timeout: float | None = None) -> Located:

@@ -165,6 +165,9 @@ class Client:
     def rerank(
         self, query: str, texts: list[str], top_n: int | None, raw_scores: bool, options: dict[str, Any]
     ) -> ClientCall[list[Rank]]: ...
+    def prune(
+        self, pairs: list[tuple[str, str | list[str]]], threshold: float | None, options: dict[str, Any]
+    ) -> ClientCall[list[tuple[list[int], NDArray[np.float32], float | None, float]]]: ...
     def locate(self, page: str, quote: str, options: dict[str, Any]) -> ClientCall[Located]: ...
     def cite(self, request: Request, ids: list[str | None], numbers: list[int] | None) -> ClientCall[str]: ...
     def put_document(
@@ -365,8 +368,8 @@ class Highlighter(EngineHandle):
         self, query: str, texts: list[str], timeout: float | None, priority: int
     ) -> NDArray[np.float32]: ...
     def prune(
-        self, texts: list[tuple[str, list[str]]], threshold: float | None, timeout: float | None, priority: int
-    ) -> list[tuple[NDArray[np.float32], float | None, float]]: ...
+        self, texts: list[tuple[str, str | list[str]]], threshold: float | None, timeout: float | None, priority: int
+    ) -> list[tuple[list[int], NDArray[np.float32], float | None, float]]: ...
     def parse_pieces(
         self, text: str, highlight_length: int, step_size: int, unit: str, allow_gaps: bool
     ) -> NDArray[np.int64]: ...
@@ -379,7 +382,7 @@ class Highlighter(EngineHandle):
     ) -> PendingCall: ...
     def start_prune(
         self,
-        texts: list[tuple[str, list[str]]],
+        texts: list[tuple[str, str | list[str]]],
         threshold: float | None,
         timeout: float | None,
         priority: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,10 +36,12 @@ from pullquote._request.options import (
     read_pages,
     to_list,
 )
+from pullquote._request.pruning import Context, ProcessOptions, check_process
 from pullquote._request.settings import ClientSettings
 from pullquote._request.signatures import checked, signed_as
 from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
+from pullquote._results.pruned import process_result
 from pullquote._results.ranked import RerankResult
 from pullquote._text_files import unreadable
 from pullquote._warnings import warn
@@ -405,6 +408,18 @@ class Client(BaseClient):
         texts = check_rerank(texts, top_n)
         ranks = self._native.rerank(query, texts, top_n, raw_scores, {"timeout": timeout}).wait()
         return [RerankResult(rank.index, rank.score, texts[rank.index]) for rank in ranks]
+
+    @checked
+    @signed_as(Highlighter.process)
+    def process(
+        self, question: str | Sequence[str], context: Context | Sequence[Any], **options: Unpack[ProcessOptions]
+    ) -> dict[str, Any]:
+        """Remove the sentences that do not answer, with the server's pruner: see `Highlighter.process`."""
+        call = check_process(question, context, options)
+        began = time.perf_counter()
+        within = {"timeout": call.timeout, "priority": call.priority}
+        pruned = self._native.prune(call.pairs(), call.threshold, within).wait()
+        return process_result(call, pruned, time.perf_counter() - began)
 
     @checked
     def locate(self, page: str, quote: str, *, timeout: float | None = None) -> Located:

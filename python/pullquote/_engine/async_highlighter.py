@@ -31,7 +31,7 @@ from pullquote._request.options import (
     check_texts,
     warn_of_truncation,
 )
-from pullquote._request.pruning import Context, SentenceSplitter, check_process
+from pullquote._request.pruning import Context, ProcessOptions, check_process
 from pullquote._request.signatures import checked, configured_by, signed_as
 from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
@@ -166,39 +166,18 @@ class AsyncHighlighter(EngineStatus):
         return rank(logits, texts, top_n, raw_scores=raw_scores)
 
     @checked
+    @signed_as(Highlighter.process)
     async def process(
-        self,
-        question: str | Sequence[str],
-        context: Context | Sequence[Any],
-        *,
-        threshold: float | None = None,
-        always_select_title: bool = False,
-        reorder: bool = False,
-        top_k: int | None = None,
-        sentence_splitter: SentenceSplitter | None = None,
-        return_sentence_metrics: bool = False,
-        return_sentence_texts: bool = False,
-        timeout: float | None = None,
-        priority: int = 0,
+        self, question: str | Sequence[str], context: Context | Sequence[Any], **options: Unpack[ProcessOptions]
     ) -> dict[str, Any]:
         """Remove the sentences that do not answer: see `Highlighter.process`."""
-        call = check_process(
-            question,
-            context,
-            sentence_splitter,
-            threshold=threshold,
-            always_select_title=always_select_title,
-            reorder=reorder,
-            top_k=top_k,
-            return_sentence_metrics=return_sentence_metrics,
-            return_sentence_texts=return_sentence_texts,
-        )
+        call = check_process(question, context, options)
         began = time.perf_counter()
         pruned: list[PrunedText] = await self._calls.run(
             lambda reply_to, remaining: self._native.start_prune(
-                call.pairs(), threshold, remaining, priority, reply_to
+                call.pairs(), call.threshold, remaining, call.priority, reply_to
             ),
-            timeout,
+            call.timeout,
         )
         return process_result(call, pruned, time.perf_counter() - began)
 

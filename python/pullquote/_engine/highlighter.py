@@ -441,13 +441,17 @@ class Highlighter(EngineHandle):
         call = check_process(
             question,
             context,
-            sentence_splitter,
-            threshold=threshold,
-            always_select_title=always_select_title,
-            reorder=reorder,
-            top_k=top_k,
-            return_sentence_metrics=return_sentence_metrics,
-            return_sentence_texts=return_sentence_texts,
+            {
+                "threshold": threshold,
+                "always_select_title": always_select_title,
+                "reorder": reorder,
+                "top_k": top_k,
+                "sentence_splitter": sentence_splitter,
+                "return_sentence_metrics": return_sentence_metrics,
+                "return_sentence_texts": return_sentence_texts,
+                "timeout": timeout,
+                "priority": priority,
+            },
         )
         began = time.perf_counter()
         pruned = self._native.prune(call.pairs(), threshold, timeout, priority)

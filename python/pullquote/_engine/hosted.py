@@ -217,8 +217,8 @@ class Planner:
         self._lock = threading.Lock()
         self._model, self._max_tokens, self._threads = model, max_tokens, threads
         self._revision = revision
-        self._pair_models: dict[str, str | Path | None] = {"reranker": reranker, "pruner": pruner}
-        self._planning = self._make_hosted(1)
+        self._reranker, self._pruner = reranker, pruner
+        self._planning = self._make_hosted(1, None, None)
 
     @checked
     def plan(
@@ -272,10 +272,10 @@ class Planner:
     def _hosted(self, dimension: int) -> Hosted:
         with self._lock:
             if dimension not in self._by_dimension:
-                self._by_dimension[dimension] = self._make_hosted(dimension, **self._pair_models)
+                self._by_dimension[dimension] = self._make_hosted(dimension, self._reranker, self._pruner)
             return self._by_dimension[dimension]
 
-    def _make_hosted(self, dimension: int, **pair_models: str | Path | None) -> Hosted:
+    def _make_hosted(self, dimension: int, reranker: str | Path | None, pruner: str | Path | None) -> Hosted:
         return Hosted(
             self._model,
             dimension,
@@ -283,7 +283,8 @@ class Planner:
             threads=self._threads,
             cache_bytes=0,
             revision=self._revision,
-            **pair_models,
+            reranker=reranker,
+            pruner=pruner,
         )
 
     @property

@@ -4,43 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
-from pullquote import _native
 from pullquote.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["Context", "ProcessCall", "SentenceSplitter", "check_process"]
+__all__ = ["Context", "ProcessCall", "ProcessOptions", "SentenceSplitter", "check_process"]
 
 # A text, or its sentences.
 Context: TypeAlias = str | Sequence[str]
 SentenceSplitter: TypeAlias = Callable[[str], Sequence[str]]
 
 
-@dataclass(frozen=True)
-class ProcessCall:
-    """The checked arguments of a call of `process`."""
+class ProcessOptions(TypedDict, total=False):
+    """The options of `Highlighter.process`, which documents them."""
 
-    # The sentences of each context of each question.
-    questions: list[tuple[str, list[list[str]]]]
-    shape: Literal["text", "list", "nested"]
     threshold: float | None
     always_select_title: bool
     reorder: bool
     top_k: int | None
+    sentence_splitter: SentenceSplitter | None
     return_sentence_metrics: bool
     return_sentence_texts: bool
+    timeout: float | None
+    priority: int
 
-    def pairs(self) -> list[tuple[str, list[str]]]:
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessCall:
+    """The checked arguments of a call of `process`."""
+
+    # The contexts of each question: texts, or lists of the sentences of each.
+    questions: list[tuple[str, list[str | list[str]]]]
+    shape: Literal["text", "list", "nested"]
+    threshold: float | None = None
+    always_select_title: bool = False
+    reorder: bool = False
+    top_k: int | None = None
+    return_sentence_metrics: bool = False
+    return_sentence_texts: bool = False
+    timeout: float | None = None
+    priority: int = 0
+
+    def pairs(self) -> list[tuple[str, str | list[str]]]:
         """Each question with each of its contexts."""
-        return [(question, sentences) for question, contexts in self.questions for sentences in contexts]
+        return [(question, context) for question, contexts in self.questions for context in contexts]
 
 
 def check_process(
-    question: str | Sequence[str], context: Context | Sequence[Any], splitter: SentenceSplitter | None, **options: Any
+    question: str | Sequence[str], context: Context | Sequence[Any], options: ProcessOptions
 ) -> ProcessCall:
-    """Check the arguments of `process`, and cut contexts into sentences."""
-    threshold, top_k = options["threshold"], options["top_k"]
+    """Check the arguments of `Highlighter.process`."""
+    arguments: dict[str, Any] = {**options}
+    splitter = arguments.pop("sentence_splitter", None)
+    threshold, top_k = options.get("threshold"), options.get("top_k")
     if threshold is not None and not (isinstance(threshold, (int, float)) and 0 <= threshold <= 1):
         message = f"threshold must be from 0 to 1, or None for the pruner's, not {threshold!r}"
         raise InvalidArgumentError(message)
@@ -48,10 +64,11 @@ def check_process(
         message = f"top_k must be at least 1, or None for all, not {top_k!r}"
         raise InvalidArgumentError(message)
     questions = [question] if isinstance(question, str) else list(question)
-    split = _sentences if splitter is None else splitter
 
-    def sentences(item: Any) -> list[str]:
-        return list(split(item)) if isinstance(item, str) else _strings(item)
+    def read(item: Any) -> str | list[str]:
+        if not isinstance(item, str):
+            return _strings(item)
+        return item if splitter is None else list(splitter(item))
 
     if isinstance(context, str):
         shape: Literal["text", "list", "nested"] = "text"
@@ -64,8 +81,8 @@ def check_process(
         counts = f"there are {len(questions)} questions and {len(groups)} lists"
         message = f"context must have a list of texts for each question; {counts}"
         raise InvalidArgumentError(message)
-    read = [(asked, [sentences(item) for item in group]) for asked, group in zip(questions, groups, strict=True)]
-    return ProcessCall(read, shape, **options)
+    contexts = [(asked, [read(item) for item in group]) for asked, group in zip(questions, groups, strict=True)]
+    return ProcessCall(questions=contexts, shape=shape, **arguments)
 
 
 def _strings(sentences: Any) -> list[str]:
@@ -73,10 +90,3 @@ def _strings(sentences: Any) -> list[str]:
         message = f"context must be texts, or lists of the sentences of each, not {type(sentences).__name__}"
         raise InvalidTypeError(message)
     return list(sentences)
-
-
-def _sentences(text: str) -> list[str]:
-    """The sentences of a text, each with the white space after it: together they are the text."""
-    starts = _native.parse_pieces(text, 1, 1, "sentence", False)[1:, 0].tolist()
-    edges = [0, *starts, len(text)]
-    return [text[start:end] for start, end in pairwise(edges) if start < end]

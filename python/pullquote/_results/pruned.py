@@ -14,14 +14,15 @@ from pullquote._request.pruning import ProcessCall
 
 __all__ = ["PrunedText", "process_result"]
 
-# For each sentence its probability, that of the text if the pruner ranks, and the probability from which sentences are kept.
-PrunedText = tuple[NDArray[np.float32], float | None, float]
+# For each sentence its end and its probability; the text's probability if the pruner ranks; and the probability from which
+# sentences are kept.
+PrunedText = tuple[list[int], NDArray[np.float32], float | None, float]
 
 
 def process_result(call: ProcessCall, pruned: Sequence[PrunedText], seconds: float) -> dict[str, Any]:
     """The result of `process`: the values of each context, nested as the call's contexts are."""
     left = iter(pruned)
-    groups = [[_context(call, sentences, *next(left)) for sentences in contexts] for _, contexts in call.questions]
+    groups = [[_context(call, context, *next(left)) for context in contexts] for _, contexts in call.questions]
     if call.reorder:
         groups = [sorted(group, key=_score, reverse=True)[: call.top_k] for group in groups]
     columns = {name: [[context[name] for context in group] for group in groups] for name in _names(call)}
@@ -39,8 +40,15 @@ def _names(call: ProcessCall) -> list[str]:
 
 
 def _context(
-    call: ProcessCall, sentences: list[str], probabilities: NDArray[np.float32], score: float | None, least: float
+    call: ProcessCall,
+    context: str | list[str],
+    ends: list[int],
+    probabilities: NDArray[np.float32],
+    score: float | None,
+    least: float,
 ) -> dict[str, Any]:
+    whole = context if isinstance(context, str) else "".join(context)
+    sentences = [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     keeps = [bool(probability >= least) for probability in probabilities]
     if call.always_select_title and any(keeps):
         keeps[0] = True

@@ -16,6 +16,7 @@ mod exchange;
 pub mod forms;
 mod locate;
 mod passages;
+mod prune;
 pub mod raw;
 mod request_error;
 mod rerank;

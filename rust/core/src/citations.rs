@@ -31,6 +31,7 @@ use crate::runtime::call::{Call, to_the_end};
 use crate::text::formats::Format;
 use crate::text::page::ByteSpan;
 use crate::text::pieces::sentences;
+use crate::text::positions::length;
 
 /// Sentences of one call of the engine, which bounds its memory. The cache has the pages for the next ones.
 pub const CLAIMS_AT_ONCE: usize = 64;
@@ -305,7 +306,7 @@ impl<'answer> Places<'answer> {
         let mut known: Vec<(usize, usize)> = vec![(0, 0)];
         for byte in bytes {
             let (before, count) = known.last().copied().unwrap_or_default();
-            known.push((byte, count + measure(&answer[before..byte], unit)));
+            known.push((byte, count + length(&answer[before..byte], unit)));
         }
         Self { answer, unit, known }
     }
@@ -313,7 +314,7 @@ impl<'answer> Places<'answer> {
     fn count(&self, byte: usize) -> usize {
         let after = self.known.partition_point(|(known, _)| *known <= byte);
         let (known, count) = self.known[after - 1];
-        count + measure(&self.answer[known..byte], self.unit)
+        count + length(&self.answer[known..byte], self.unit)
     }
 
     fn span(&self, span: ByteSpan) -> (String, usize, usize) {
@@ -377,14 +378,6 @@ impl<'answer> Places<'answer> {
 }
 
 /// The length of a text.
-fn measure(text: &str, unit: OffsetUnit) -> usize {
-    match unit {
-        OffsetUnit::Codepoint => text.chars().count(),
-        OffsetUnit::Utf16 => text.chars().map(char::len_utf16).sum(),
-        OffsetUnit::Byte => text.len(),
-    }
-}
-
 /// A heading without its number: in `2.3.1. Header`, 2, 3 and 1 are not numbers that the text below it states.
 fn without_number(heading: &str) -> &str {
     let text = heading.trim_start_matches(['#', ' ', '>']);

@@ -28,6 +28,7 @@ use crate::highlight_columns::HighlightColumns;
 use crate::highlighter::argument;
 use crate::interruptible::leave_python;
 use crate::options::read_settings;
+use crate::pruning::{self, PruneCall};
 use crate::quotes::Located;
 use crate::results::{Embeddings, matrix, record};
 use crate::texts::{self, HighlightsCall};
@@ -267,6 +268,13 @@ impl Client {
         Ok(self.call(self.client.rerank(query, texts, top_n, raw_scores, options), |py, ranks| {
             let rank = |rank: pullquote_client::RerankResult| Rank { index: rank.index, score: rank.score };
             ranks.into_iter().map(rank).collect::<Vec<_>>().into_py_any(py)
+        }))
+    }
+
+    fn prune(&self, pairs: PruneCall, threshold: Option<f32>, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
+        let call = self.client.prune(pairs.to_wire(threshold), read_call_options(options)?);
+        Ok(self.call(call, |py, pruned| {
+            pruning::results(py, pruned.into_iter().map(Into::into).collect()).into_py_any(py)
         }))
     }
 

@@ -24,7 +24,7 @@ use crate::failures::{Failure, raise};
 use crate::highlight_columns::HighlightColumns;
 use crate::interruptible::{DropDetached, leave_python, leave_python_reporting};
 use crate::options::read_unit;
-use crate::pruning::{self, PrunedText, SentencesCall};
+use crate::pruning::{self, PruneCall, PrunedTuple};
 use crate::results::{Embeddings, matrix, span_array};
 use crate::server::Server;
 use crate::texts::{self, HighlightsCall};
@@ -163,15 +163,15 @@ impl Highlighter {
     fn prune<'py>(
         &self,
         py: Python<'py>,
-        texts: SentencesCall,
+        texts: PruneCall,
         threshold: Option<f32>,
         timeout: &Bound<'_, PyAny>,
         priority: &Bound<'_, PyAny>,
-    ) -> PyResult<Vec<PrunedText<'py>>> {
+    ) -> PyResult<Vec<PrunedTuple<'py>>> {
         let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
         let pruned = leave_python(py, timeout, |call| {
             let call = call.clone().with_priority(priority);
-            self.engine.wait(&call, self.engine.prune(&texts.borrowed(), threshold, &call))
+            self.engine.wait(&call, texts.run(&self.engine, threshold, &call))
         })?;
         Ok(pruning::results(py, pruned))
     }
@@ -236,7 +236,7 @@ impl Highlighter {
 
     fn start_prune(
         &self,
-        texts: SentencesCall,
+        texts: PruneCall,
         threshold: Option<f32>,
         timeout: &Bound<'_, PyAny>,
         priority: &Bound<'_, PyAny>,
@@ -244,7 +244,7 @@ impl Highlighter {
     ) -> PyResult<PendingCall> {
         let call = detached_call(argument(timeout, "timeout")?)?.with_priority(argument(priority, "priority")?);
         let work = move |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
-            engine.prune(&texts.borrowed(), threshold, &call).await
+            texts.run(&engine, threshold, &call).await
         };
         self.start(call, reply_to, work, |py, pruned| pruning::results(py, pruned).into_py_any(py))
     }

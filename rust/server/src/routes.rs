@@ -11,6 +11,7 @@ pub(crate) mod locate;
 pub(crate) mod mcp;
 pub(crate) mod openai;
 pub(crate) mod opensearch;
+pub(crate) mod prune;
 pub(crate) mod render;
 pub(crate) mod request_pages;
 pub(crate) mod rerank;
@@ -40,10 +41,11 @@ use crate::http::route_table::{Access, RouteTable};
 /// fetches web pages.
 pub(crate) fn all(fetches: bool) -> (Vec<Route>, Schemas) {
     type Family = fn(&mut Schemas) -> Vec<Route>;
-    let families: [Family; 15] = [
+    let families: [Family; 16] = [
         highlights::routes,
         locate::routes,
         cite::routes,
+        prune::routes,
         render::routes,
         stored_documents::routes,
         exa::routes,

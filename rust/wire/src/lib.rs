@@ -9,6 +9,7 @@ pub mod documents;
 pub mod embedding_dtype;
 pub mod engine;
 pub mod options;
+pub mod pruning;
 pub mod quotes;
 pub mod request;
 pub mod result;

@@ -34,7 +34,8 @@ const LAWS: [Law; 3] = [
         source: "rust/client/src",
         rooms: &[
             "raw", "settings", "call_options", "forms", "rows", "columns", "retry_advice", "request_error", "retry",
-            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "locate", "cite", "stored_documents",
+            "endpoints", "exchange", "client", "vectors", "passages", "rerank", "prune", "locate", "cite",
+            "stored_documents",
         ],
     },
 ];

@@ -35,7 +35,7 @@ ONLY_SERVERS = {
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-@pytest.mark.parametrize("name", ["highlights", "embed", "parse_pieces"])
+@pytest.mark.parametrize("name", ["highlights", "embed", "process", "parse_pieces"])
 def test_client_calls_have_highlighter_signatures(kind: type, name: str) -> None:
     ours, theirs = (inspect.signature(getattr(owner, name)) for owner in (kind, Highlighter))
     parameters = list(ours.parameters.values())

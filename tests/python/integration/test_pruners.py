@@ -1,5 +1,6 @@
 """Pruners give the labels that transformers computes, and passages are the runs of sentences that they keep."""
 
+import asyncio
 import random
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pullquote import Highlighter, _native
+from pullquote import AsyncClient, Client, Highlighter, _native
 from pullquote._models.choice import embedded_model
 from pullquote.engine import Hosted, Planner
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
@@ -327,6 +328,59 @@ def test_narrow_dtypes_keep_probabilities(dtype: str, most: float, saved: dict[s
             found = [one for (one,) in process(highlighter, threshold=0)["sentence_probabilities"]]
             expected = expected_probabilities(saved[name])
             assert np.abs(np.concatenate(found) - np.concatenate(expected)).max() < most
+
+
+def without_time(result: dict[str, Any]) -> dict[str, Any]:
+    assert result["timing"]["total_seconds"] > 0
+    return {name: value for name, value in result.items() if name != "timing"}
+
+
+def test_client_processes_as_the_highlighter(coverage: Path) -> None:
+    cases: list[tuple[Any, Any, dict[str, Any]]] = [
+        (QUESTION, PAGE, {"return_sentence_metrics": True, "return_sentence_texts": True}),
+        (QUESTION, [OTHER, PAGE, ""], {"reorder": True, "top_k": 2, "threshold": 0.3}),
+        ([QUESTION, "fish"], [[PAGE], [OTHER, ["Fish ", "", "schwimmen süß 😀."]]], {"always_select_title": True}),
+        ("bread", "a bread\nno rice\n", {"sentence_splitter": lambda text: text.splitlines(True), "timeout": 60.0}),
+    ]
+
+    async def awaited(url: str, question: Any, context: Any, options: dict[str, Any]) -> dict[str, Any]:
+        async with AsyncClient(url) as client:
+            return await client.process(question, context, **options)
+
+    with (
+        Highlighter(devices="cpu", dtype="float32", pruner=coverage) as highlighter,
+        running_server("--dtype", "float32", "--pruner", str(coverage)) as server,
+        Client(server.url) as client,
+    ):
+        for question, context, options in cases:
+            expected = without_time(highlighter.process(question, context, **options))
+            assert without_time(client.process(question, context, **options)) == expected
+            assert without_time(asyncio.run(awaited(server.url, question, context, options))) == expected
+        for owner in (highlighter, client):
+            with raises(InvalidArgumentError, "threshold", 2):
+                owner.process(QUESTION, PAGE, threshold=2)
+            with pytest.raises(DeadlineExceededError):
+                owner.process(QUESTION, [f"{PAGE} {number}" for number in range(1000)], timeout=1e-3)
+        body = {"pairs": [{"question": "süß", "context": " Süß 😀. Salzig."}], "offsets": "utf16"}
+        (found,) = server.client.post("/prune", json=body).json()["results"]
+        assert [(one["start"], one["end"]) for one in found["sentences"]] == [(0, 9), (9, 16)]
+        for wrong, field in (
+            ({"pairs": []}, "pairs"),
+            ({**body, "threshold": 1.5}, "threshold"),
+            ({"pairs": [{"question": "a " * 99_999, "context": "b"}]}, "pairs[0].question"),
+            ({"pairs": [{"question": "a", "context": 3}]}, "pairs[0].context"),
+        ):
+            refused = server.client.post("/prune", json=wrong)
+            assert (refused.status_code, refused.json()["error"]["field"]) == (422, field)
+
+
+def test_server_without_pruner_says_so() -> None:
+    with (
+        running_server() as server,
+        Client(server.url) as client,
+        raises(InvalidArgumentError, "no pruner", "--pruner"),
+    ):
+        client.process(QUESTION, PAGE)
 
 
 def test_server_prunes(coverage: Path) -> None:

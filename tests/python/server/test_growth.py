@@ -36,5 +36,5 @@ def test_answers_of_every_route_grow_with_texts_of_every_shape(letters: ServerPr
                 grown.append((path, name, short, long, [answer.status_code for answer in answers]))
             answered |= {path for answer in answers if answer.is_success}
     assert not grown
-    # It has no model whose tokens have vectors, and no reranker.
-    assert answered == {path for _, path, _ in requests} - {"/embed_all", "/predict"}
+    # It has no model whose tokens have vectors, no reranker and no pruner.
+    assert answered == {path for _, path, _ in requests} - {"/embed_all", "/predict", "/prune"}

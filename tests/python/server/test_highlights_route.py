@@ -62,7 +62,7 @@ def test_highlights_match_library(
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", path) for path in ("/highlights", "/locate", "/cite", "/render", "/documents")]
+    [("POST", path) for path in ("/highlights", "/locate", "/cite", "/prune", "/render", "/documents")]
     + [("PUT", "/documents/a")],
 )
 def test_option_after_the_path_is_refused(server: ServerProcess, method: str, path: str) -> None:

@@ -86,6 +86,7 @@ ALTERNATIVES = {
 WITH_422 = (
     "/cite",
     "/locate",
+    "/prune",
     "/highlights",
     "/predictions/semantic_highlighter",
     "/documents",
@@ -119,7 +120,7 @@ def bodies(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any],
     """Method, path, schema and example of each route with a body, but for one that needs a reranker."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            if "requestBody" in operation and path != "/predict":
+            if "requestBody" in operation and path not in {"/predict", "/prune"}:
                 content = operation["requestBody"]["content"].get("application/json")
                 if content is None:
                     continue

@@ -134,7 +134,7 @@ pub(super) async fn prune(
             let prepared = &pages[searched[place].page()];
             for units in with_units_around(candidates, prepared.parsed.units.spans.len()) {
                 let (text, sentences) = sentences_of(prepared, &units);
-                texts.push(PrunedText { query: context.request.queries[query], text, sentences });
+                texts.push(PrunedText { query: context.request.queries[query], text, sentences: Some(sentences) });
                 read.push(ReadUnits { number, place, units });
             }
         }

@@ -17,20 +17,23 @@ use crate::runtime::text_pool;
 use crate::scheduler::Scheduler;
 use crate::scheduler::batches::Wanted;
 use crate::text::page::ByteSpan;
+use crate::text::pieces::sentences;
 use crate::tokens::{PrunerTokens, SentenceIds, TokenPage};
 
-/// A query with a text, and the sentences that cover it.
+/// A query with a text.
 #[derive(Clone, Debug)]
 pub struct PrunedText<'call> {
     pub query: &'call str,
     pub text: &'call str,
-    /// Sorted; each ends where the next one begins.
-    pub sentences: Vec<ByteSpan>,
+    /// Those that cover the text: sorted, and each ends where the next one begins. `None` to cut it here.
+    pub sentences: Option<Vec<ByteSpan>>,
 }
 
 /// What a pruner says of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pruned {
+    /// They cover the text.
+    pub sentences: Vec<ByteSpan>,
     /// For each sentence.
     pub probabilities: Vec<f32>,
     /// Sentences with this probability or a higher one are kept.
@@ -41,6 +44,7 @@ pub struct Pruned {
 
 /// A text's tokens, in rows with its query.
 struct PrunedRows {
+    spans: Vec<ByteSpan>,
     sentences: SentenceIds,
     page: Arc<TokenPage>,
     /// Tokens of each row's sentences.
@@ -122,8 +126,8 @@ impl Engine {
         let encoded = self.encode_pairs(scheduler, Wanted::Labels, pages, call, |_, tokens| count(tokens)).await?;
         let waiting = self.profiler.record_call(Stage::Wait, began);
         let mut encoded = encoded.into_iter();
-        let read = texts.iter().zip(&rows).map(|(text, rows)| {
-            let PrunedRows { sentences, page, ranges, query } = rows;
+        let read = texts.iter().zip(rows).map(|(text, rows)| {
+            let PrunedRows { spans, sentences, page, ranges, query } = rows;
             let mut logits = vec![0.0; sentences.len()];
             let mut best: Option<f32> = None;
             for (row, (range, labels)) in ranges.iter().zip(encoded.by_ref()).enumerate() {
@@ -131,8 +135,9 @@ impl Engine {
                 best = Some(best.map_or(labels[0], |best| best.max(labels[0])));
             }
             let least = threshold.unwrap_or(pruner.threshold());
-            let probabilities = probabilities(pruner, text.text, sentences, &logits, *query, least);
+            let probabilities = probabilities(pruner, text.text, &sentences, &logits, query, least);
             Pruned {
+                sentences: spans,
                 least_kept: least_kept(pruner, probabilities.iter().copied(), threshold),
                 probabilities,
                 score: best.filter(|_| pruner.ranks()).map(score),
@@ -145,9 +150,18 @@ impl Engine {
 fn tokenize(pruner: &PrunerTokens, text: &PrunedText, check: &Check) -> Result<PrunedRows> {
     check()?;
     let query = pruner.pairs().slice_query(text.query, check)?;
-    let sentences = pruner.sentences(text.text, &text.sentences, check)?;
+    let spans = text.sentences.clone().map_or_else(|| cover(text.text, check), Ok)?;
+    let sentences = pruner.sentences(text.text, &spans, check)?;
     let (page, ranges) = pruner.rows(&query, &sentences);
-    Ok(PrunedRows { sentences, page: Arc::new(page), ranges, query: query.len() })
+    Ok(PrunedRows { spans, sentences, page: Arc::new(page), ranges, query: query.len() })
+}
+
+/// The sentences of a text, each with the white space after it, and the first one with that before it.
+fn cover(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
+    let starts: Vec<usize> = sentences(text, check)?.into_iter().skip(1).map(|sentence| sentence.start).collect();
+    let ends = starts.iter().copied().chain(std::iter::once(text.len()));
+    let spans = std::iter::once(0).chain(starts.iter().copied()).zip(ends);
+    Ok(spans.filter(|(start, end)| start < end).map(|(start, end)| ByteSpan { start, end }).collect())
 }
 
 /// The probabilities of the sentences of all texts of a call, in one job.

@@ -4,6 +4,15 @@
 
 use pullquote_wire::result::OffsetUnit;
 
+/// How long a text is.
+pub fn length(text: &str, unit: OffsetUnit) -> usize {
+    match unit {
+        OffsetUnit::Codepoint => text.chars().count(),
+        OffsetUnit::Utf16 => text.chars().map(char::len_utf16).sum(),
+        OffsetUnit::Byte => text.len(),
+    }
+}
+
 /// A place in each unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Position {
