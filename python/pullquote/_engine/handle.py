@@ -83,7 +83,7 @@ class EngineStatus(NotCopied):
 
     @property
     def reranker_id(self) -> str | None:
-        """A hash of the reranker's files, as `model_id`; `None` without one. Each access may read all weights."""
+        """A hash of the reranker's files, as `model_id`; `None` without one. The first access may read all weights."""
         return self._native.reranker_id
 
     @property

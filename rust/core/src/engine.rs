@@ -80,6 +80,7 @@ pub struct Engine {
     reranker: Option<PairTokens>,
     pruner: Option<(PrunerTokens, Model)>,
     pruner_id: OnceLock<String>,
+    reranker_id: OnceLock<String>,
     /// What has the id of the reranker's files.
     reranker_model: Option<Model>,
     /// Set by the model, or measured in the first call.
@@ -154,6 +155,7 @@ impl Engine {
             reranker: None,
             pruner: None,
             pruner_id: OnceLock::new(),
+            reranker_id: OnceLock::new(),
             reranker_model: None,
             cosine_scale: CosineScale::of_model(model).map(OnceLock::from).unwrap_or_default(),
             pool,

@@ -59,7 +59,7 @@ impl EngineHandle {
     }
 
     #[getter]
-    fn reranker_id(&self, py: Python<'_>) -> PyResult<Option<String>> {
+    fn reranker_id(&self, py: Python<'_>) -> PyResult<Option<&str>> {
         Ok(py.detach(|| self.engine.reranker_id()).map_err(Failure)?)
     }
 

@@ -80,6 +80,11 @@ impl App {
         self.read_id(Engine::pruner_id).await
     }
 
+    /// See [`Engine::reranker_id`].
+    pub(crate) async fn reranker_id(&self) -> Option<String> {
+        self.read_id(Engine::reranker_id).await
+    }
+
     async fn read_id(&self, id: fn(&Engine) -> Result<Option<&str>>) -> Option<String> {
         let engine = Arc::clone(&self.engine);
         let id = move || id(&engine).ok().flatten().map(str::to_owned);

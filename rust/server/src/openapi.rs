@@ -25,7 +25,8 @@ pub(crate) struct Facts<'app> {
     pub(crate) has_keys: bool,
     pub(crate) dimension: usize,
     pub(crate) max_tokens: usize,
-    pub(crate) has_reranker: bool,
+    /// Its name.
+    pub(crate) reranker: Option<&'app str>,
 }
 
 pub(crate) fn document(facts: &Facts, routes: &[Route], mut schemas: Schemas) -> Value {
@@ -49,6 +50,8 @@ impl Facts<'_> {
         let settings = self.settings;
         let names = std::iter::once(&settings.model_name).chain(&settings.served_model_name).map(|name| json!(name));
         let model_names: Vec<Value> = names.chain([json!(""), Value::Null]).collect();
+        let score_model_names: Vec<Value> =
+            self.reranker.iter().map(|name| json!(name)).chain(model_names.iter().cloned()).collect();
         let facts = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "max_request_id": LONGEST_ID,
@@ -59,12 +62,13 @@ impl Facts<'_> {
             "max_inputs": settings.max_inputs,
             "model_name": settings.model_name,
             "model_names": model_names,
+            "score_model_names": score_model_names,
             "purposes": Purpose::NAMES.into_iter().map(Some).chain([None]).collect::<Vec<_>>(),
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
-            "raw_scores": if self.has_reranker { json!([true, false, null]) } else { json!([false, null]) },
-            "activation": if self.has_reranker { json!([true, false, null]) } else { json!([true, null]) },
-            "relevance": if self.has_reranker {
+            "raw_scores": if self.reranker.is_some() { json!([true, false, null]) } else { json!([false, null]) },
+            "activation": if self.reranker.is_some() { json!([true, false, null]) } else { json!([true, null]) },
+            "relevance": if self.reranker.is_some() {
                 "the probability that a reranker gives, from 0 to 1, or its logit"
             } else {
                 "the cosine of two vectors, from -1 to 1, because the server has no reranker"

@@ -60,9 +60,9 @@ pub(crate) fn service(
 ) -> Result<(Arc<App>, Router)> {
     let has_keys = keys.are_required();
     let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
-    let has_reranker = engine.reranker().is_some();
+    let reranker = engine.reranker_name();
     let (table, schemas) = routes::all(settings.fetch);
-    let facts = Facts { settings: &settings, has_keys, dimension, max_tokens, has_reranker };
+    let facts = Facts { settings: &settings, has_keys, dimension, max_tokens, reranker: reranker.as_deref() };
     let document = openapi::document(&facts, &table, schemas);
     let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
     let middleware = Middleware {

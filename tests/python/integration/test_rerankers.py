@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -412,6 +413,47 @@ def test_server_ranks_with_reranker(server: ServerProcess, coverage: Path) -> No
         assert [one.index for one in client.rerank(QUERY, DOCUMENTS, top_n=2)] == [one.index for one in expected[:2]]
         ranks = client.rerank(QUERY, DOCUMENTS, raw_scores=True)
         assert [one.score for one in ranks] == pytest.approx([one.score for one in logits], abs=1e-3)
+
+
+def test_clients_of_other_servers_name_the_reranker(server: ServerProcess, coverage: Path) -> None:
+    """As clients do that know no other model than their reranker."""
+    with Highlighter(devices="cpu", dtype="float32", reranker=coverage) as highlighter:
+        expected = highlighter.rerank(QUERY, DOCUMENTS)
+        info = server.client.get("/info").json()
+        assert info["reranker"] == {"name": coverage.name, "sha": highlighter.reranker_id}
+    name = info["reranker"]["name"]
+    cohere = pytest.importorskip("cohere")
+    with httpx.Client() as http:
+        ranked = cohere.ClientV2("any", base_url=server.url, httpx_client=http).rerank(
+            query=QUERY, documents=DOCUMENTS, model=name, top_n=2, max_tokens_per_doc=100
+        )
+        v1 = cohere.Client("any", base_url=server.url, httpx_client=http).rerank(
+            query=QUERY, documents=[{"text": text, "page": 3} for text in DOCUMENTS], model=name, return_documents=True
+        )
+    assert ranked.model == name
+    assert [(one.index, one.relevance_score) for one in ranked.results] == [
+        (one.index, pytest.approx(one.score, abs=1e-5)) for one in expected[:2]
+    ]
+    assert [one.document.text for one in v1.results] == [one.text for one in expected]
+    scored = server.client.post("/score", json={"model": name, "queries": QUERY, "documents": DOCUMENTS}).json()
+    assert (scored["model"], len(scored["data"])) == (name, 3)
+    other = server.client.post("/score", json={"model": "other", "queries": QUERY, "documents": DOCUMENTS})
+    assert other.status_code == 404
+    assert server.client.post("/embeddings", json={"model": name, "input": "a"}).status_code == 404
+
+
+def test_truncation_of_long_queries_is_as_in_text_embeddings_inference(server: ServerProcess) -> None:
+    long = "moon " * 600
+    body: dict[str, Any] = {"query": long, "texts": DOCUMENTS}
+    pairs = {"inputs": [[long, text] for text in DOCUMENTS]}
+    for path, asked in (("/rerank", body), ("/predict", pairs)):
+        assert server.client.post(path, json=asked).status_code == 200
+        assert server.client.post(path, json=asked | {"truncate": True}).status_code == 200
+        for refused, status in (({"truncate": False}, 413), ({"truncation_direction": "Left"}, 422)):
+            assert server.client.post(path, json=asked | refused).status_code == status
+    short = server.client.post("/rerank", json=body | {"top_n": 1, "return_text": True}).json()
+    assert [set(one) for one in short] == [{"index", "score", "text"}]
+    assert short[0]["text"] == DOCUMENTS[short[0]["index"]]
 
 
 def test_server_refuses_query_longer_than_reranker(server: ServerProcess) -> None:

@@ -275,6 +275,15 @@ impl Model {
         id::read(&self.root)
     }
 
+    /// Its name in a cache of the hub, `models--owner--name/snapshots/commit`, or that of its directory.
+    pub fn name(&self) -> String {
+        let part = |path: Option<&Path>| path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let root = &self.root;
+        let cached = part(root.ancestors().nth(2)).filter(|_| part(root.parent()).as_deref() == Some("snapshots"));
+        let named = cached.and_then(|name| Some(name.strip_prefix("models--")?.replace("--", "/")));
+        named.or_else(|| part(Some(root))).unwrap_or_default()
+    }
+
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

@@ -69,12 +69,21 @@ impl Engine {
         Ok(pairs)
     }
 
-    /// A hash of the reranker's weights, tokenizer and configuration, if there is one. May read all weights.
+    /// A hash of the reranker's weights, tokenizer and configuration, if there is one. The first call may read all weights.
     ///
     /// # Errors
     /// As [`Model::id`].
-    pub fn reranker_id(&self) -> Result<Option<String>> {
-        self.reranker_model.as_ref().map(Model::id).transpose()
+    pub fn reranker_id(&self) -> Result<Option<&str>> {
+        let Some(model) = &self.reranker_model else { return Ok(None) };
+        if self.reranker_id.get().is_none() {
+            let _ = self.reranker_id.set(model.id()?);
+        }
+        Ok(self.reranker_id.get().map(String::as_str))
+    }
+
+    /// The name of the reranker, if there is one.
+    pub fn reranker_name(&self) -> Option<String> {
+        self.reranker_model.as_ref().map(Model::name)
     }
 
     /// The tokenizer of the reranker, if there is one.

@@ -27,10 +27,12 @@ use crate::http::unix_time;
 use crate::routes::item_limits::{check_count, check_lengths, check_query};
 use crate::routes::request_pages::read_pages;
 use crate::routes::route::{Api, Route};
-use crate::routes::schema_placeholders::{ACTIVATION, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, RAW_SCORES};
+use crate::routes::schema_placeholders::{
+    ACTIVATION, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, RAW_SCORES, SCORE_MODEL_NAMES,
+};
 use crate::routes::schemas::Schemas;
 use crate::routes::tei::failure::of_tei;
-use crate::routes::vectors::{Direction, ModelName, Truncation, check_model};
+use crate::routes::vectors::{Direction, ModelName, Truncation, check_score_model};
 use crate::store::not_stored;
 
 const API: Api = Api { tag: "rerank", errors: &RERANK };
@@ -82,7 +84,9 @@ pub(crate) struct RerankRequest {
     #[schemars(regex(pattern = r"\S"))]
     query: String,
     documents: Option<RerankDocuments>,
+    /// One of the names of the served model, or that of the reranker.
     #[serde(default)]
+    #[schemars(extend("enum" = SCORE_MODEL_NAMES))]
     model: ModelName,
     /// Maximum number of results; all by default and for 0, as vLLM's clients mean it.
     #[serde(default)]
@@ -260,7 +264,7 @@ struct TeiFields {
 
 fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool) -> Result<Reply, Failure> {
     let request: RerankRequest = input.parse()?;
-    check_model(&request.model, app)?;
+    let model = check_score_model(&request.model, app)?;
     let (candidates, is_tei) = match (request.documents, request.texts) {
         (Some(documents), None) => (documents.read(app, input, request.rank_fields.as_deref())?, false),
         (None, Some(texts)) => {
@@ -327,7 +331,7 @@ fn read(app: &App, input: &Input, version: &'static str, returns_documents: bool
         id: Uuid::new_v4().to_string(),
         object: "rerank",
         created: unix_time().as_secs(),
-        model: &app.settings.model_name,
+        model: &model,
         results: ranks.iter().map(rank).collect(),
         usage: RerankUsage { prompt_tokens: work.tokens, total_tokens: work.tokens, truncated: work.truncated },
         meta: RerankMeta { api_version: ApiVersion { version }, billed_units: BilledUnits { search_units: 1 } },

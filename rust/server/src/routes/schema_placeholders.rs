@@ -10,3 +10,5 @@ pub(crate) const ACTIVATION: &str = "{activation}";
 /// The purposes of texts.
 pub(crate) const PURPOSES: &str = "{purposes}";
 pub(crate) const MODEL_NAMES: &str = "{model_names}";
+/// Those of the model, and that of the reranker.
+pub(crate) const SCORE_MODEL_NAMES: &str = "{score_model_names}";

@@ -185,6 +185,15 @@ struct SimilarityParameters {
     prompt_name: Option<Purpose>,
 }
 
+/// A reranker.
+#[derive(Serialize, JsonSchema)]
+struct RerankerInfo {
+    /// Requests of scores may name it as their model.
+    name: String,
+    /// Hash of weights, tokenizer and configuration.
+    sha: Option<String>,
+}
+
 /// A pruner.
 #[derive(Serialize, JsonSchema)]
 struct PrunerInfo<'app> {
@@ -204,6 +213,8 @@ pub(crate) struct Info<'app> {
     served_model_name: &'app str,
     /// Hash of weights, tokenizer and configuration; null if the weights are unknown.
     model_sha: Option<String>,
+    /// What `--reranker` names; null without it.
+    reranker: Option<RerankerInfo>,
     /// What `--pruner` names; null without it.
     pruner: Option<PrunerInfo<'app>>,
     model_dtype: &'app str,
@@ -358,7 +369,10 @@ async fn info(State(app): State<Arc<App>>) -> Response {
         threshold: pruner.threshold(),
         licence: pruner.licence(),
     });
+    let reranker_id = app.reranker_id().await;
+    let reranker = app.engine.reranker_name().map(|name| RerankerInfo { name, sha: reranker_id });
     let info = Info {
+        reranker,
         pruner,
         model_id: &settings.model_name,
         served_model_name: &settings.model_name,

@@ -367,6 +367,14 @@ pub(crate) fn check_model(ModelName(request): &ModelName, app: &App) -> Result<(
     }
 }
 
+/// As [`check_model`], for scores, which may be the reranker's. Returns the name of the model that gives them.
+pub(crate) fn check_score_model(name: &ModelName, app: &App) -> Result<String, Failure> {
+    match app.engine.reranker_name() {
+        Some(reranker) if name.0.as_ref() == Some(&reranker) => Ok(reranker),
+        _ => check_model(name, app).map(|()| app.settings.model_name.clone()),
+    }
+}
+
 impl Vectors {
     /// Each text's vector.
     pub(crate) fn rows(&self) -> std::slice::ChunksExact<'_, f32> {

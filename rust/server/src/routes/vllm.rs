@@ -22,12 +22,12 @@ use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::http::unix_time;
 use crate::routes::route::{Api, JSON, Route};
-use crate::routes::schema_placeholders::ACTIVATION;
+use crate::routes::schema_placeholders::{ACTIVATION, SCORE_MODEL_NAMES};
 use crate::routes::schemas::Schemas;
 use crate::routes::tei::failure::of_tei;
 use crate::routes::vector_stream::{VectorStream, vector_bytes};
 use crate::routes::vectors::{
-    Direction, FieldInputs, Item, ModelName, Strings, Truncation, check_model, vector_schema,
+    Direction, FieldInputs, Item, ModelName, Strings, Truncation, check_score_model, vector_schema,
 };
 
 pub(super) const API: Api = Api { tag: "vllm", errors: &VLLM };
@@ -92,7 +92,9 @@ pub(crate) struct ScoreRequest {
     queries: Option<Strings>,
     #[serde(default, alias = "text_2", alias = "data_2", alias = "items")]
     documents: Option<Strings>,
+    /// One of the names of the served model, or that of the reranker.
     #[serde(default)]
+    #[schemars(extend("enum" = SCORE_MODEL_NAMES))]
     model: ModelName,
     /// Cut texts to this number of tokens; -1 is the model's limit. By default longer texts are refused.
     #[serde(default)]
@@ -159,7 +161,7 @@ pub(crate) fn token_pooling_schema(generator: &mut SchemaGenerator) -> Schema {
 
 fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let request: ScoreRequest = input.parse()?;
-    check_model(&request.model, app)?;
+    let model = check_score_model(&request.model, app)?;
     let (Some(queries), Some(documents)) = (request.queries, request.documents) else {
         return refused("queries", "pass queries and documents, or text_1 and text_2");
     };
@@ -192,7 +194,7 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
         id: format!("score-{}", input.id.0),
         object: "list",
         created: unix_time().as_secs(),
-        model: &app.settings.model_name,
+        model: &model,
         data,
         usage: EmbeddingsUsage::of(&work),
     };

@@ -98,7 +98,7 @@ impl Pruner {
         let before_final_norm = layout == PrunerLayout::OpenProvence;
         (model.pooling, model.modules, model.normalize) = (pooling, ranking, false);
         model.labels = Some(LabelHead { modules, before_final_norm });
-        Ok(Self { name: name_of(&root), licence: licence(&root), model, layout, threshold })
+        Ok(Self { name: model.name(), licence: licence(&root), model, layout, threshold })
     }
 
     /// Whether it gives a pair of texts a logit, as a reranker does.
@@ -162,14 +162,6 @@ fn check_labels(config: &Value, path: &Path) -> Result<()> {
         2 => Ok(()),
         other => Err(no_pruner(path, &format!("a classifier of {other} labels, where a pruner has 2"))),
     }
-}
-
-/// The name of a model in a cache of the hub, `models--owner--name/snapshots/commit`, or that of its directory.
-fn name_of(root: &Path) -> String {
-    let part = |path: Option<&Path>| path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    let cached = part(root.ancestors().nth(2)).filter(|_| part(root.parent()).as_deref() == Some("snapshots"));
-    let named = cached.and_then(|name| Some(name.strip_prefix("models--")?.replace("--", "/")));
-    named.or_else(|| part(Some(root))).unwrap_or_default()
 }
 
 /// The licence in the front matter of the model's card, if the directory has one.
