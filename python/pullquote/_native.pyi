@@ -365,7 +365,7 @@ class Highlighter(EngineHandle):
     def highlights_arrow(self, table: ArrowTable, names: ColumnNames, options: dict[str, Any]) -> Table: ...
     def embed(self, texts: list[str], is_query: bool, timeout: float | None, priority: int) -> Embeddings: ...
     def score_passages(
-        self, query: str, texts: list[str], timeout: float | None, priority: int
+        self, query: str, texts: list[str], raw_scores: bool, timeout: float | None, priority: int
     ) -> NDArray[np.float32]: ...
     def prune(
         self, texts: list[tuple[str, str | list[str]]], threshold: float | None, timeout: float | None, priority: int
@@ -378,7 +378,13 @@ class Highlighter(EngineHandle):
         self, texts: list[str], is_query: bool, timeout: float | None, priority: int, reply_to: _ReplyTo
     ) -> PendingCall: ...
     def start_score_passages(
-        self, query: str, texts: list[str], timeout: float | None, priority: int, reply_to: _ReplyTo
+        self,
+        query: str,
+        texts: list[str],
+        raw_scores: bool,
+        timeout: float | None,
+        priority: int,
+        reply_to: _ReplyTo,
     ) -> PendingCall: ...
     def start_prune(
         self,

@@ -157,13 +157,15 @@ class AsyncHighlighter(EngineStatus):
         timeout: float | None = None,
         priority: int = 0,
     ) -> list[RerankResult]:
-        """Sort texts by the reranker's scores for a query: see `Highlighter.rerank`."""
+        """Sort texts by their relevance to a query: see `Highlighter.rerank`."""
         texts = check_rerank(texts, top_n)
-        logits: NDArray[np.float32] = await self._calls.run(
-            lambda reply_to, remaining: self._native.start_score_passages(query, texts, remaining, priority, reply_to),
+        scores: NDArray[np.float32] = await self._calls.run(
+            lambda reply_to, remaining: self._native.start_score_passages(
+                query, texts, raw_scores, remaining, priority, reply_to
+            ),
             timeout,
         )
-        return rank(logits, texts, top_n, raw_scores=raw_scores)
+        return rank(scores, texts, top_n)
 
     @checked
     @signed_as(Highlighter.process)

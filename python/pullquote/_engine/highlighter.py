@@ -396,13 +396,12 @@ class Highlighter(EngineHandle):
     ) -> list[RerankResult]:
         """Sort texts by the reranker's scores for a query, best first; return at most `top_n`.
 
-        A score is from 0 to 1, or with `raw_scores` the logit. A text that is too long for the reranker is read in overlapping
-        windows, and has the score of the best. `timeout`, `priority` and errors are as in `highlights`; without a `reranker` it
-        raises `InvalidArgumentError`.
+        A score is from 0 to 1, or with `raw_scores` the logit. Without a `reranker`, a late-interaction model scores by MaxSim: the
+        mean over the query's tokens, or with `raw_scores` their sum; other models raise `InvalidArgumentError`. A text that is too
+        long is read in windows, and has the score of the best. `timeout`, `priority` and errors are as in `highlights`.
         """
         texts = check_rerank(texts, top_n)
-        logits = self._native.score_passages(query, texts, timeout, priority)
-        return rank(logits, texts, top_n, raw_scores=raw_scores)
+        return rank(self._native.score_passages(query, texts, raw_scores, timeout, priority), texts, top_n)
 
     @checked
     def process(

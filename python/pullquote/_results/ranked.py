@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +15,8 @@ __all__ = ["RerankResult", "rank"]
 class RerankResult:
     """A text of `rerank`: its `index` in the list, and its `score`.
 
-    The score is the probability that a reranker gives it, or with ``raw_scores`` the logit; of a server without a reranker, the
-    cosine of its vector with the query's.
+    The score is the probability that a reranker gives it, or with ``raw_scores`` the logit; without a reranker MaxSim, if the model
+    is one of late interaction, or at a server the cosine of its vector with the query's.
     """
 
     index: int
@@ -25,14 +24,7 @@ class RerankResult:
     text: str
 
 
-def rank(
-    logits: NDArray[np.float32], texts: Sequence[str], top_n: int | None, *, raw_scores: bool
-) -> list[RerankResult]:
-    """The texts by a reranker's logits, the best first."""
-    order = np.argsort(-logits, kind="stable")[:top_n].tolist()
-    score = float if raw_scores else _sigmoid
-    return [RerankResult(index, score(logits[index]), texts[index]) for index in order]
-
-
-def _sigmoid(logit: float) -> float:
-    return 1 / (1 + math.exp(-float(logit))) if logit > 0 else math.exp(float(logit)) / (1 + math.exp(float(logit)))
+def rank(scores: NDArray[np.float32], texts: Sequence[str], top_n: int | None) -> list[RerankResult]:
+    """The texts by their scores, the best first."""
+    order = np.argsort(-scores, kind="stable")[:top_n].tolist()
+    return [RerankResult(index, float(scores[index]), texts[index]) for index in order]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pullquote_core::engine::Engine;
-use pullquote_core::error::ErrorKind;
+use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::{Call, Stop, WorkLimits};
 use pullquote_core::tokens::{Role, Row, RowOptions, TextOrIds, Tokens, TruncationSide};
 
@@ -22,6 +22,10 @@ fn rows(engine: &Engine, texts: &[&str]) -> Vec<Row> {
     engine.rows(&sources, Role::Passage, &options, &Call::default()).unwrap()
 }
 
+fn token_vectors(engine: &Engine, rows: Vec<Row>, call: &Call) -> Result<Vec<f32>> {
+    engine.wait(call, engine.token_vectors(rows, call))
+}
+
 #[test]
 fn token_vectors_are_in_the_order_of_their_rows() {
     let encoder = FakeEncoder::new(2, true, Poison::default()).with_token_vectors();
@@ -29,7 +33,7 @@ fn token_vectors_are_in_the_order_of_their_rows() {
     let engine = engine(encoder);
     let repeated = "cat ".repeat(200);
     let rows = rows(&engine, &["cat", "", &repeated, "cat cat", "cat"]);
-    let vectors = engine.token_vectors(rows.clone(), &Call::default()).unwrap();
+    let vectors = token_vectors(&engine, rows.clone(), &Call::default()).unwrap();
     let expected = rows.iter().flat_map(|row| {
         let of_row = fake_vector(&row.ids)[3];
         row.ids.iter().map(move |id| [f32::from(i16::try_from(*id).unwrap()), of_row])
@@ -40,7 +44,7 @@ fn token_vectors_are_in_the_order_of_their_rows() {
     assert!(log.len() > 1 && log.iter().all(|(_, batch)| batch.iter().sum::<u32>() <= 64), "{log:?}");
     assert_eq!(log.iter().flat_map(|(_, batch)| batch).sum::<u32>() as usize, lengths);
     assert_eq!(engine.token_width(), Some(TOKEN_WIDTH));
-    assert!(engine.token_vectors(Vec::new(), &Call::default()).unwrap().is_empty());
+    assert!(token_vectors(&engine, Vec::new(), &Call::default()).unwrap().is_empty());
 }
 
 #[test]
@@ -59,7 +63,7 @@ fn token_vectors_and_vectors_of_rows_are_encoded_at_the_same_time() {
                         if n % 2 == 0 {
                             let rows = rows(engine, &texts);
                             let ids: Vec<i32> = rows.iter().flat_map(|row| row.ids.clone()).collect();
-                            let vectors = engine.token_vectors(rows, &Call::default()).unwrap();
+                            let vectors = token_vectors(engine, rows, &Call::default()).unwrap();
                             let ids = ids.iter().map(|id| f32::from(i16::try_from(*id).unwrap()));
                             assert!(vectors.chunks_exact(TOKEN_WIDTH).map(|vector| vector[0]).eq(ids));
                         } else {
@@ -79,7 +83,7 @@ fn token_vectors_and_vectors_of_rows_are_encoded_at_the_same_time() {
 fn calls_for_token_vectors_end_as_others() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default()).with_token_vectors());
     let rows = rows(&engine, &["cat", "cat cat", "moon"]);
-    let kind = |call: &Call| engine.token_vectors(rows.clone(), call).unwrap_err().kind();
+    let kind = |call: &Call| token_vectors(&engine, rows.clone(), call).unwrap_err().kind();
     let few = WorkLimits { tokens: Some(9), ..WorkLimits::default() };
     assert_eq!(kind(&Call::default().with_limits(few)), ErrorKind::LimitExceeded);
     assert_eq!(kind(&Call::new(Some(Duration::from_nanos(1)), None)), ErrorKind::DeadlineExceeded);
@@ -101,7 +105,7 @@ fn a_token_vector_that_is_not_finite_fails_its_call_alone() {
             let engine = &engine;
             scope.spawn(move || {
                 let text = if n % 4 == 0 { "The % is red." } else { "The cat is red." };
-                let vectors = engine.token_vectors(rows(engine, &[text, "cat"]), &Call::default());
+                let vectors = token_vectors(engine, rows(engine, &[text, "cat"]), &Call::default());
                 assert_eq!(vectors.err().map(|error| error.kind()), (n % 4 == 0).then_some(ErrorKind::Encoder));
             });
         }
@@ -112,6 +116,6 @@ fn a_token_vector_that_is_not_finite_fails_its_call_alone() {
 fn encoder_without_token_vectors_is_refused() {
     let engine = engine(FakeEncoder::new(2, true, Poison::default()));
     assert_eq!(engine.token_width(), None);
-    let refused = engine.token_vectors(rows(&engine, &["cat"]), &Call::default()).unwrap_err();
+    let refused = token_vectors(&engine, rows(&engine, &["cat"]), &Call::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
 }

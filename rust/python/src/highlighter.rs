@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use numpy::{PyArray1, PyArray2};
 use pullquote_core::engine::options::seconds;
-use pullquote_core::engine::{self, Engine, PairLimits, Question};
+use pullquote_core::engine::{self, Engine, Question};
 use pullquote_core::error::{ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::pieces::Windows;
@@ -145,17 +145,18 @@ impl Highlighter {
         py: Python<'py>,
         query: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,
+        raw_scores: bool,
         timeout: &Bound<'_, PyAny>,
         priority: &Bound<'_, PyAny>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let (query, texts) = (texts::one(query, "query")?, texts::many(texts, "texts")?);
         let (timeout, priority): (Option<f64>, i32) = (argument(timeout, "timeout")?, argument(priority, "priority")?);
         let passages: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-        let scored = leave_python(py, timeout, |call| {
+        let scores = leave_python(py, timeout, |call| {
             let call = call.clone().with_priority(priority);
-            self.engine.wait(&call, self.engine.score_passages(&[(query.as_ref(), &passages)], PairLimits::NONE, &call))
+            self.engine.wait(&call, self.engine.relevance(&query, &passages, raw_scores, &call))
         })?;
-        Ok(PyArray1::from_vec(py, scored.logits))
+        Ok(PyArray1::from_vec(py, scores))
     }
 
     /// What the pruner says of each sentence of texts, and of the texts.
@@ -221,6 +222,7 @@ impl Highlighter {
         &self,
         query: &Bound<'_, PyAny>,
         texts: &Bound<'_, PyAny>,
+        raw_scores: bool,
         timeout: &Bound<'_, PyAny>,
         priority: &Bound<'_, PyAny>,
         reply_to: ReplyTo<'_>,
@@ -229,9 +231,9 @@ impl Highlighter {
         let call = detached_call(argument(timeout, "timeout")?)?.with_priority(argument(priority, "priority")?);
         let work = move |engine: Arc<Engine>, call: Arc<Call<'static>>| async move {
             let passages: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-            engine.score_passages(&[(query.as_ref(), &passages)], PairLimits::NONE, &call).await
+            engine.relevance(&query, &passages, raw_scores, &call).await
         };
-        self.start(call, reply_to, work, |py, scored| PyArray1::from_vec(py, scored.logits).into_py_any(py))
+        self.start(call, reply_to, work, |py, scores| PyArray1::from_vec(py, scores).into_py_any(py))
     }
 
     fn start_prune(

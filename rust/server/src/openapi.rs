@@ -27,6 +27,7 @@ pub(crate) struct Facts<'app> {
     pub(crate) max_tokens: usize,
     /// Its name.
     pub(crate) reranker: Option<&'app str>,
+    pub(crate) is_late_interaction: bool,
 }
 
 pub(crate) fn document(facts: &Facts, routes: &[Route], mut schemas: Schemas) -> Value {
@@ -52,6 +53,7 @@ impl Facts<'_> {
         let model_names: Vec<Value> = names.chain([json!(""), Value::Null]).collect();
         let score_model_names: Vec<Value> =
             self.reranker.iter().map(|name| json!(name)).chain(model_names.iter().cloned()).collect();
+        let has_raw = self.reranker.is_some() || self.is_late_interaction;
         let facts = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "max_request_id": LONGEST_ID,
@@ -66,10 +68,12 @@ impl Facts<'_> {
             "purposes": Purpose::NAMES.into_iter().map(Some).chain([None]).collect::<Vec<_>>(),
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
-            "raw_scores": if self.reranker.is_some() { json!([true, false, null]) } else { json!([false, null]) },
-            "activation": if self.reranker.is_some() { json!([true, false, null]) } else { json!([true, null]) },
+            "raw_scores": if has_raw { json!([true, false, null]) } else { json!([false, null]) },
+            "activation": if has_raw { json!([true, false, null]) } else { json!([true, null]) },
             "relevance": if self.reranker.is_some() {
                 "the probability that a reranker gives, from 0 to 1, or its logit"
+            } else if self.is_late_interaction {
+                "MaxSim: the mean over the query's tokens of the best cosine with one of the document's, or their sum"
             } else {
                 "the cosine of two vectors, from -1 to 1, because the server has no reranker"
             },

@@ -60,9 +60,16 @@ pub(crate) fn service(
 ) -> Result<(Arc<App>, Router)> {
     let has_keys = keys.are_required();
     let (dimension, max_tokens) = (engine.spec().dimension, engine.max_tokens());
-    let reranker = engine.reranker_name();
+    let (reranker, is_late_interaction) = (engine.reranker_name(), engine.is_late_interaction());
     let (table, schemas) = routes::all(settings.fetch);
-    let facts = Facts { settings: &settings, has_keys, dimension, max_tokens, reranker: reranker.as_deref() };
+    let facts = Facts {
+        settings: &settings,
+        has_keys,
+        dimension,
+        max_tokens,
+        reranker: reranker.as_deref(),
+        is_late_interaction,
+    };
     let document = openapi::document(&facts, &table, schemas);
     let app = Arc::new(App::new(settings, engine, has_keys, document.to_string().into())?);
     let middleware = Middleware {

@@ -3,6 +3,7 @@
 pylate gives the same numbers: bench/notes/late_interaction.md has the comparison, which needs an older transformers.
 """
 
+import asyncio
 import json
 import string
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 import pullquote
-from pullquote import Highlighter
+from pullquote import AsyncHighlighter, Client, Highlighter
 from pullquote.errors import InvalidArgumentError, InvalidModelError, UnsupportedModelError
 from support import tiny_models
 from support.messages import raises
@@ -125,6 +126,36 @@ def test_rerank_scores_by_maxsim(reference: Reference, server: ServerProcess) ->
         mean = server.client.post("/rerank", json=body | {"raw_scores": False}).json()
         assert [rank["index"] for rank in mean] == [rank["index"] for rank in ranked]
         assert mean[0]["score"] == pytest.approx(ranked[0]["score"] / tokens, rel=1e-5)
+        scores = {"queries": query, "documents": texts, "use_activation": False}
+        data = server.client.post("/score", json=scores).raise_for_status().json()["data"]
+        assert [one["score"] for one in data] == pytest.approx(expected, rel=1e-5)
+    pairs = {"queries": QUERIES[:2], "documents": texts[:2]}
+    data = server.client.post("/score", json=pairs).raise_for_status().json()["data"]
+    for one, query, text in zip(data, QUERIES, texts, strict=False):
+        mean = reference.maxsim(query, text) / len(reference.vectors(query, is_query=True))
+        assert one["score"] == pytest.approx(mean, rel=1e-5)
+
+
+def test_highlighter_ranks_texts_by_maxsim(reference: Reference, server: ServerProcess) -> None:
+    texts = [*TEXTS[:4], f" {TEXTS[0]}\n"]
+    query = QUERIES[0]
+    expected = [reference.maxsim(query, text) for text in texts]
+    tokens = len(reference.vectors(query, is_query=True))
+    with Highlighter(reference.path, devices="cpu", dtype="float32") as highlighter, Client(server.url) as client:
+        raw = highlighter.rerank(query, texts, raw_scores=True)
+        assert [one.score for one in raw] == pytest.approx(sorted(expected, reverse=True), rel=1e-5)
+        for one in raw:
+            assert one.text == texts[one.index]
+            assert one.score == pytest.approx(expected[one.index], rel=1e-5)
+        two = highlighter.rerank(query, texts, top_n=2)
+        assert [one.score for one in two] == pytest.approx([one.score / tokens for one in raw[:2]], rel=1e-5)
+        awaited = asyncio.run(AsyncHighlighter.sharing(highlighter).rerank(query, texts))
+        assert awaited == highlighter.rerank(query, texts)
+        for is_raw in (False, True):
+            theirs = client.rerank(query, texts, raw_scores=is_raw)
+            ours = highlighter.rerank(query, texts, raw_scores=is_raw)
+            assert [one.index for one in theirs] == [one.index for one in ours]
+            assert [one.score for one in theirs] == pytest.approx([one.score for one in ours], rel=1e-5)
 
 
 @pytest.mark.parametrize("reference", ["bert"], indirect=True)

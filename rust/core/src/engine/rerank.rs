@@ -10,13 +10,14 @@ use super::{Engine, SchedulerState, check_length, token_count};
 use crate::encoder::model::Model;
 use crate::encoder::{Encoder, PairSpec};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ranking::probability;
 use crate::runtime::call::Call;
 use crate::runtime::profiling::Stage;
 use crate::runtime::text_pool;
 use crate::scheduler::Scheduler;
 use crate::scheduler::batches::{RowSource, Wanted};
 use crate::scheduler::device_stats::DeviceStats;
-use crate::tokens::{PairLimits, PairRows, PairTokens, TokenPage};
+use crate::tokens::{PairLimits, PairRows, PairTokens, Role, RowOptions, TextOrIds, TokenPage, TruncationSide};
 
 /// Tokens of a pair whose passage is one of a page's; the rest of a longer one is not read.
 const PASSAGE_TOKENS: usize = 512;
@@ -129,6 +130,28 @@ impl Engine {
         let best = |windows: &usize| logits.by_ref().take(*windows).fold(f32::NEG_INFINITY, f32::max);
         scored.logits = read.iter().flat_map(|(_, counts, _)| counts).map(best).collect();
         Ok(scored)
+    }
+
+    /// How relevant texts are to a query: the reranker's probabilities, or without one the `MaxSim` of late interaction, the mean
+    /// over the query's tokens. Raw scores are logits, and sums.
+    ///
+    /// # Errors
+    /// As [`Self::score_passages`], also without either.
+    pub async fn relevance(&self, query: &str, texts: &[&str], is_raw: bool, call: &Call<'_>) -> Result<Vec<f32>> {
+        if self.reranker.is_some() || !self.is_late_interaction() {
+            let scored = self.score_passages(&[(query, texts)], PairLimits::NONE, call).await?;
+            let score = if is_raw { |logit| logit } else { probability::score };
+            return Ok(scored.logits.into_iter().map(score).collect());
+        }
+        let options = RowOptions { max_tokens: usize::MAX, side: TruncationSide::Right, adds_special_tokens: true };
+        let Some(query) = self.rows(&[TextOrIds::Text(query)], Role::Query, &options, call)?.pop() else {
+            return Ok(Vec::new());
+        };
+        #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
+        let divisor = if is_raw { 1.0 } else { query.vectors().max(1) as f32 };
+        let texts = self.passage_windows(texts, PairLimits::NONE, call)?;
+        let (sums, _) = self.maxsim(vec![(query, texts)], call).await?;
+        Ok(sums.into_iter().map(|sum| sum / divisor).collect())
     }
 
     /// The values of all rows, in one job: a score, or labels of tokens. Equal and cached ones are not computed again;

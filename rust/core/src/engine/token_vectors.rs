@@ -10,8 +10,7 @@ use crate::ranking::maxsim::maxsim;
 use crate::runtime::call::Call;
 use crate::runtime::text_pool;
 use crate::scheduler::batches::Wanted;
-use crate::scheduler::block_on;
-use crate::tokens::{Role, Row};
+use crate::tokens::{PairLimits, Role, Row};
 
 impl Engine {
     /// Values in the vector of a token; `None` if the encoder has only one vector for each text.
@@ -26,7 +25,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] without [`Self::token_width`]; errors of the encoder and of [`Call::check`].
-    pub fn token_vectors(&self, rows: Vec<Row>, call: &Call) -> Result<Vec<f32>> {
+    pub async fn token_vectors(&self, rows: Vec<Row>, call: &Call<'_>) -> Result<Vec<f32>> {
         let scheduler = self.scheduler()?;
         if self.token_width().is_none() {
             let message =
@@ -37,7 +36,7 @@ impl Engine {
         let rows = all_rows(&Arc::new(page_of(rows)));
         call.check_tokens(token_count(&rows))?;
         let call = &call.with_shutdown(&self.shutdown);
-        let vectors = block_on(scheduler.submit_for(Wanted::TokenVectors, rows, call)?, &scheduler, call)?;
+        let vectors = scheduler.submit_for(Wanted::TokenVectors, rows, call)?.await?;
         if skipped.iter().all(|(_, skipped)| skipped.is_empty()) {
             return Ok(vectors);
         }
@@ -67,44 +66,66 @@ impl Engine {
     /// Those of the encoder and of [`Call::check`].
     pub fn probe(&self, call: &Call) -> Result<()> {
         if self.is_late_interaction() {
-            return self.token_vectors(vec![self.tokens.short_row("health", Role::Passage)?], call).map(drop);
+            let rows = vec![self.tokens.short_row("health", Role::Passage)?];
+            return self.wait(call, self.token_vectors(rows, call)).map(drop);
         }
         self.wait(call, self.embed(&["health"], Role::Passage, call)).map(drop)
     }
 
-    /// `MaxSim` of a query and each of some texts in float32, and the number of tokens that were encoded: the sum over the
-    /// query's tokens. A text that is longer than a row is read in windows, and has the score of the best.
+    /// The windows of texts as late interaction reads them, at most as many as the limits say.
+    ///
+    /// # Errors
+    /// As [`Self::window_rows`].
+    pub fn passage_windows(&self, texts: &[&str], limits: PairLimits, call: &Call) -> Result<Vec<Vec<Row>>> {
+        // pylate strips texts.
+        let texts: Vec<&str> = texts.iter().map(|text| text.trim()).collect();
+        let windows = self.window_rows(&texts, Role::Passage, usize::MAX, limits.tokens, call)?;
+        let rows = |windows: Vec<Vec<i32>>| {
+            windows.into_iter().take(limits.windows).map(|ids| self.tokens.passage_row(ids)).collect()
+        };
+        Ok(windows.into_iter().map(rows).collect())
+    }
+
+    /// `MaxSim` of each query with its texts in float32, and the number of tokens that were encoded: the sum over the
+    /// query's tokens. A text has the score of the best of its windows.
     ///
     /// # Errors
     /// As [`Self::token_vectors`].
-    pub fn maxsim(&self, query: Row, windows: Vec<Vec<Row>>, call: &Call) -> Result<(Vec<f32>, usize)> {
+    pub async fn maxsim(&self, asked: Vec<(Row, Vec<Vec<Row>>)>, call: &Call<'_>) -> Result<(Vec<f32>, usize)> {
         let width = self.token_width().unwrap_or(1);
-        let counts: Vec<Vec<usize>> = windows.iter().map(|rows| rows.iter().map(Row::vectors).collect()).collect();
-        let tokens = query.ids.len() + windows.iter().flatten().map(|row| row.ids.len()).sum::<usize>();
-        let query = self.token_vectors(vec![query], call)?;
-        let vectors = self.token_vectors(windows.into_iter().flatten().collect(), call)?;
-        let mut rest = vectors.as_slice();
-        let texts: Vec<Vec<&[f32]>> = counts
-            .iter()
-            .map(|of_text| {
-                of_text
+        let (queries, texts): (Vec<Row>, Vec<Vec<Vec<Row>>>) = asked.into_iter().unzip();
+        let of_queries: Vec<usize> = queries.iter().map(Row::vectors).collect();
+        let of_text = |windows: &Vec<Row>| windows.iter().map(Row::vectors).collect();
+        let of_texts: Vec<Vec<Vec<usize>>> = texts.iter().map(|texts| texts.iter().map(of_text).collect()).collect();
+        let windows: Vec<Row> = texts.into_iter().flatten().flatten().collect();
+        let tokens = queries.iter().chain(&windows).map(|row| row.ids.len()).sum();
+        let queries = self.token_vectors(queries, call).await?;
+        let windows = self.token_vectors(windows, call).await?;
+        let (mut queries, mut rest) = (queries.as_slice(), windows.as_slice());
+        let mut pairs: Vec<(&[f32], Vec<&[f32]>)> = Vec::new();
+        for (count, texts) in of_queries.iter().zip(&of_texts) {
+            let query = take(&mut queries, count * width);
+            pairs.extend(
+                texts
                     .iter()
-                    .map(|count| {
-                        let (window, later) = rest.split_at(count * width);
-                        rest = later;
-                        window
-                    })
-                    .collect()
-            })
-            .collect();
-        let scores = self.pool.run(call, size_of_val(vectors.as_slice()), |check| {
-            text_pool::map(&texts, |windows| {
+                    .map(|windows| (query, windows.iter().map(|count| take(&mut rest, count * width)).collect())),
+            );
+        }
+        let scores = self.pool.run(call, size_of_val(windows.as_slice()), |check| {
+            text_pool::map(&pairs, |(query, windows)| {
                 check()?;
-                Ok(windows.iter().map(|window| maxsim(&query, window, width)).fold(f32::NEG_INFINITY, f32::max))
+                Ok(windows.iter().map(|window| maxsim(query, window, width)).fold(f32::NEG_INFINITY, f32::max))
             })
         })?;
         Ok((scores, tokens))
     }
+}
+
+/// The first `count` values, which are no longer in the rest.
+fn take<'values>(rest: &mut &'values [f32], count: usize) -> &'values [f32] {
+    let (first, later) = rest.split_at(count);
+    *rest = later;
+    first
 }
 
 /// The vectors of rows without those of their skipped tokens. `rows` are their lengths and the places of these.

@@ -16,7 +16,14 @@ fn documented(has_keys: bool) -> Value {
     let settings = settings(&json!({"model_name": "m"})).unwrap();
     let (routes, schemas) = routes::all(true);
     document(
-        &Facts { settings: &settings, has_keys, dimension: 384, max_tokens: 256, reranker: None },
+        &Facts {
+            settings: &settings,
+            has_keys,
+            dimension: 384,
+            max_tokens: 256,
+            reranker: None,
+            is_late_interaction: false,
+        },
         &routes,
         schemas,
     )

@@ -68,7 +68,10 @@ impl TokenEncoding {
     pub(super) fn whole(self, app: &App, normalizes: bool) -> Result<TokenVectors, Failure> {
         let Self { rows, width, work, end, memory } = self;
         let lengths = rows.iter().map(Row::vectors).collect();
-        let mut values = app.engine.token_vectors(rows, &end.call())?;
+        let mut values = {
+            let call = end.call();
+            app.engine.wait(&call, app.engine.token_vectors(rows, &call))?
+        };
         if normalizes {
             normalize(&mut values, width);
         }

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use self::failure::VLLM;
 use super::openai::{self, EmbeddingsRequest, EmbeddingsUsage, ListShape, list_schema};
-use super::rerank::scores::{by_reranker, check_raw};
+use super::rerank::scores::{by_maxsim, by_reranker, check_raw};
 use super::token_vectors::token_vectors_schema;
 use super::{rerank, tei};
 use crate::app::App;
@@ -175,16 +175,21 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
             format!("there are {} for {} documents; there must be 1, or as many", queries.len(), documents.len());
         return refused("queries", message);
     }
+    let tokens = request.truncate_prompt_tokens.and_then(|most| usize::try_from(most).ok());
+    let limits = PairLimits { tokens: tokens.unwrap_or(usize::MAX), ..PairLimits::NONE };
+    let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
     let (all, work) = if app.engine.reranker().is_some() {
-        let tokens = request.truncate_prompt_tokens.and_then(|most| usize::try_from(most).ok());
-        let limits = PairLimits { tokens: tokens.unwrap_or(usize::MAX), ..PairLimits::NONE };
-        let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
         let asked: Vec<(&str, &[&str])> = if let [query] = queries.as_slice() {
             vec![(query, &texts)]
         } else {
             queries.iter().map(String::as_str).zip(texts.chunks(1)).collect()
         };
         let scored = by_reranker(app, &asked, truncation, limits, is_raw, ("queries", input))?;
+        (scored.scores, scored.work)
+    } else if app.engine.is_late_interaction() {
+        let items = queries.into_iter().map(Item::Text).collect();
+        let queries = FieldInputs { field: "queries", items, role: Role::Query, truncation };
+        let scored = by_maxsim(app, &queries, &texts, limits, is_raw, input)?;
         (scored.scores, scored.work)
     } else {
         cosines_of(app, queries, documents, truncation, input)?

@@ -78,35 +78,32 @@ pub(super) fn score(
     Ok(Scored { scores: counts.iter().map(best).collect(), work, tokenization })
 }
 
-/// `MaxSim` of each document: the mean over the query's tokens, or their sum where `is_raw`.
-fn by_maxsim(
+/// `MaxSim` of each query's documents, one after the other: the mean over the query's tokens, or their sum where `is_raw`.
+/// A single query has all documents, and otherwise each its own.
+pub(in crate::routes) fn by_maxsim(
     app: &App,
-    query: &FieldInputs,
+    queries: &FieldInputs,
     texts: &[&str],
     limits: PairLimits,
     is_raw: bool,
     input: &Input,
 ) -> Result<Scored, Failure> {
     let (call, began) = (input.call(None), Instant::now());
-    let mut rows = query.rows(app, &input.end())?;
+    let rows = queries.rows(app, &input.end())?;
     let truncated = rows.iter().filter(|row| row.is_truncated()).count();
-    query.check_truncated(app, truncated)?;
-    let Some(row) = rows.pop() else { return Ok(Scored::default()) };
-    let tokens = row.vectors();
-    // pylate strips texts.
-    let texts: Vec<&str> = texts.iter().map(|text| text.trim()).collect();
-    let documents = app.engine.window_rows(&texts, Role::Passage, usize::MAX, limits.tokens, &call)?;
-    let windows = documents.into_iter().map(|windows| {
-        let rows = windows.into_iter().take(limits.windows);
-        rows.map(|ids| app.engine.tokens().passage_row(ids)).collect()
-    });
-    let windows: Vec<Vec<Row>> = windows.collect();
+    queries.check_truncated(app, truncated)?;
+    let windows = app.engine.passage_windows(texts, limits, &call)?;
     let (count, tokenization) = (windows.iter().map(Vec::len).sum(), began.elapsed());
-    let (sums, encoded) = app.engine.maxsim(row, windows, &call)?;
+    let each = if rows.len() == 1 { texts.len() } else { 1 };
     #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
-    let divisor = if is_raw { 1.0 } else { tokens.max(1) as f32 };
+    let divisor = |row: &Row| if is_raw { 1.0 } else { row.vectors().max(1) as f32 };
+    let divisors: Vec<f32> = rows.iter().flat_map(|row| std::iter::repeat_n(divisor(row), each)).collect();
+    let mut windows = windows.into_iter();
+    let asked = rows.into_iter().map(|row| (row, windows.by_ref().take(each).collect())).collect();
+    let (sums, encoded) = app.engine.wait(&call, app.engine.maxsim(asked, &call))?;
     let work = Work { windows: count, encoded: count, tokens: encoded, truncated, ..Work::default() };
-    Ok(Scored { scores: sums.into_iter().map(|sum| sum / divisor).collect(), work, tokenization })
+    let scores = sums.into_iter().zip(divisors).map(|(sum, divisor)| sum / divisor);
+    Ok(Scored { scores: scores.collect(), work, tokenization })
 }
 
 /// The reranker's scores of each query's documents, one after the other: probabilities, or logits where `is_raw`.
