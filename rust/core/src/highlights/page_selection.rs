@@ -15,6 +15,9 @@ const MIN_SHARE_OF_SEED: f32 = 0.7;
 /// Characters of a section that is the passage of its heading as a whole.
 const MAX_SECTION_CHARS: usize = 600;
 
+/// Characters of a section that is one passage whichever of its units is found.
+const MAX_CARD_CHARS: usize = 120;
+
 /// Bytes of passages that are compared with better ones to find duplicates, as a multiple of the page's text, and for
 /// any page.
 const COMPARED_PER_PAGE: usize = 16;
@@ -109,6 +112,10 @@ impl<'page> PageSelection<'page> {
                 let start = self.sections.content_seed(seed, &self.ranked.scores.relevance);
                 if self.sections.is_heading(seed) {
                     self.of_heading(seed, start, max_units, remaining, max_group)
+                } else if self.is_short(self.sections.range(start))
+                    && self.has_room(self.sections.range(start), max_units, remaining)
+                {
+                    self.sections.range(start).clone()
                 } else {
                     self.expand(start, max_units, remaining, max_group)
                 }
@@ -177,6 +184,12 @@ impl<'page> PageSelection<'page> {
         max_group: Budget,
     ) -> Range<usize> {
         let section = self.sections.range(start).clone();
+        if let Some(all) = self.sections.subsections(seed)
+            && self.length(&all).chars <= MAX_SECTION_CHARS
+            && self.has_room(&all, max_units, remaining)
+        {
+            return all;
+        }
         if self.length(&section).chars <= MAX_SECTION_CHARS && self.has_room(&section, max_units, remaining) {
             return section;
         }
@@ -184,6 +197,11 @@ impl<'page> PageSelection<'page> {
         let whole = seed.min(run.start)..run.end;
         let is_one = self.sections.are_one(whole.start, whole.end - 1);
         if is_one && self.has_room(&whole, max_units, remaining) { whole } else { run }
+    }
+
+    /// Whether a section with a heading says so little that it is one passage: a card.
+    fn is_short(&self, section: &Range<usize>) -> bool {
+        self.sections.is_titled(section) && self.length(section).chars <= MAX_CARD_CHARS
     }
 
     /// Whether a run within the limits overlaps no passage.

@@ -23,6 +23,8 @@ pub(super) struct Sections {
     /// By the first unit of a heading: the most relevant unit that is no heading and has none nearer, and of all those in
     /// the heading's section.
     best: HashMap<usize, (Option<usize>, usize)>,
+    /// By the first unit of a heading that has only other headings right below it: the end of all that they have.
+    subsections: HashMap<usize, usize>,
     /// The units of each section.
     ranges: Vec<Range<usize>>,
 }
@@ -47,6 +49,7 @@ impl Sections {
             numbered.flat_map(|(number, section)| std::iter::repeat_n(number, section.len())).collect();
         let more_relevant = |unit: usize, other: usize| scores.relevance[unit] > scores.relevance[other];
         let mut best: HashMap<usize, (Option<usize>, usize)> = HashMap::new();
+        let mut subsections: HashMap<usize, usize> = HashMap::new();
         for unit in (0..of_units.len()).filter(|unit| is_heading[*unit] == 0) {
             let headings = units.names.above(unit).filter(|name| is_heading[name.start] == 1);
             for (place, heading) in headings.enumerate() {
@@ -55,14 +58,16 @@ impl Sections {
                     *own = Some(unit);
                 }
                 *all = if more_relevant(unit, *all) { unit } else { *all };
+                subsections.insert(heading.start, unit + 1);
             }
         }
+        subsections.retain(|heading, _| best.get(heading).is_some_and(|(own, _)| own.is_none()));
         let mut before = 0;
         let headings_before = is_heading.into_iter().map(|heading| {
             before += heading;
             before - heading
         });
-        Self { group_of, of_units, headings_before: headings_before.collect(), best, ranges: sections }
+        Self { group_of, of_units, headings_before: headings_before.collect(), best, subsections, ranges: sections }
     }
 
     pub(super) fn are_one(&self, unit: usize, other: usize) -> bool {
@@ -92,6 +97,16 @@ impl Sections {
             || relevance[best] >= MIN_SHARE_OF_HEADING * relevance[seed]
             || relevance[best] - relevance[first] >= MIN_LEAD_OF_BEST * relevance[seed];
         if answers { best } else { seed }
+    }
+
+    /// The headings and text below a heading that has no text of its own.
+    pub(super) fn subsections(&self, heading: usize) -> Option<Range<usize>> {
+        self.subsections.get(&heading).map(|end| heading..*end)
+    }
+
+    /// Whether there are several sections, and this one has a heading.
+    pub(super) fn is_titled(&self, section: &Range<usize>) -> bool {
+        self.ranges.len() > 1 && self.is_heading(section.start)
     }
 
     /// The section of a unit.

@@ -2,6 +2,7 @@
 //!
 //! A [`QueryMatch`] is of one page alone: the other pages of a call change neither its passages nor their scores.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -114,7 +115,7 @@ impl<'page> QueryMatch<'page> {
             correct_spelling(&mut terms, page_terms, text, parsed.language, check)?;
             check()?;
             let postings = page_terms.find_checked(&terms, check);
-            bm25 = postings.bm25(&parsed.windows);
+            bm25 = postings.bm25(&without_headers(&parsed.windows, &parsed.units.tables));
             let title = page.title.map_or_else(Vec::new, |title| terms_of(title, parsed.language));
             let title: Vec<Term> = title.iter().map(|word| word.term).collect();
             language_coverage = postings.language_coverage(seeds, &title, TITLE_CREDIT);
@@ -305,6 +306,20 @@ impl UnitCoverage {
     fn lexical(&self, bm25_z: &[f32]) -> Vec<f32> {
         relevance::lexical(bm25_z, &self.units, &self.paragraphs, &self.headings)
     }
+}
+
+/// Windows without the header of a long table, whose words are about each of its rows: else they are about the first.
+fn without_headers<'page>(windows: &'page [Range<usize>], tables: &[NamedTable]) -> Cow<'page, [Range<usize>]> {
+    let mut windows = Cow::Borrowed(windows);
+    for NamedTable { header, rows } in tables.iter().filter(|table| table.is_long()) {
+        let first = windows.partition_point(|window| window.end <= rows.start);
+        let last = windows.partition_point(|window| window.start < rows.start);
+        if first < last {
+            let over = &mut windows.to_mut()[first..last];
+            over.iter_mut().filter(|window| window.start >= header.start).for_each(|window| window.start = rows.start);
+        }
+    }
+    windows
 }
 
 /// Adds the coverage of a table's header to its rows that cover something themselves.

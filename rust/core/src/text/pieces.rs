@@ -21,6 +21,7 @@ mod links;
 pub(crate) mod list_marks;
 mod long;
 pub(crate) mod marks;
+mod org;
 mod page_headers_footers;
 pub(crate) mod records;
 mod references;

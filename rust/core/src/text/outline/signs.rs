@@ -1,12 +1,22 @@
 //! What the words of one unit show: that it asks, introduces what follows, or names a source.
 
 use crate::text::pieces::marks::{is_closing, is_emphasis, is_terminal};
+use crate::text::pieces::records::chat_marks::without_end;
 
 /// Bytes of the line that names the source of a quotation.
 const LONGEST_SOURCE: usize = 100;
 
 /// Bytes of a short paragraph with a number.
 const LONGEST_TITLE: usize = 200;
+
+/// Words in capitals that label a paragraph.
+const MAX_LABEL_WORDS: usize = 4;
+
+/// Words before notes that stand out.
+const ADMONITIONS: [&str; 16] = [
+    "NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION", "DANGER", "ATTENTION", "Note", "Tip", "Important", "Warning",
+    "Caution", "Hinweis", "Achtung", "Nota", "Remarque",
+];
 
 /// Words before a question and before its answer.
 const QUESTION_LABELS: [(&str, &str); 13] = [
@@ -35,6 +45,31 @@ pub(super) fn introduces(unit: &str) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
     without_closing(unit).ends_with([':', '：']) || is_title
+}
+
+/// Whether a sentence labels the rest of its paragraph: `DOVER.`, `NOTE: Coins only.`
+pub(super) fn is_label(unit: &str) -> bool {
+    let is_capital = |text: &str| {
+        text.chars().nth(1).is_some_and(char::is_alphabetic)
+            && text.split(' ').count() <= MAX_LABEL_WORDS
+            && !text.contains(char::is_lowercase)
+            && text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | ',' | '&'))
+    };
+    let admonition =
+        || unit.trim_start_matches('*').split_once(':').is_some_and(|(word, _)| ADMONITIONS.contains(&word));
+    unit.strip_suffix('.').is_some_and(is_capital) || admonition()
+}
+
+/// Whether a line that starts with this may be an item of a list.
+pub(super) fn is_symbol(c: char) -> bool {
+    !c.is_alphanumeric() && !is_closing(c) && !matches!(c, '¿' | '¡' | '„' | '«' | '(' | '$' | '€' | '£')
+}
+
+/// Whether a line is a name and its value: `Apologies: Ann Lee`.
+pub(super) fn is_field(line: &str) -> bool {
+    line.split_once(": ").is_some_and(|(name, value)| {
+        name.split(' ').count() <= 3 && name.starts_with(char::is_uppercase) && !value.starts_with(char::is_lowercase)
+    })
 }
 
 /// Whether this ends with a closing quotation mark.
@@ -84,7 +119,7 @@ fn without_closing(text: &str) -> &str {
     let mut text = text;
     loop {
         text = text.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
-        text = text.strip_suffix("<|im_end|>").unwrap_or(text);
+        text = without_end(text);
         let Some((before, name)) = text.strip_suffix('>').and_then(|tag| tag.rsplit_once("</")) else { return text };
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return text;

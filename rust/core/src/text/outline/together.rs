@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use super::code::Code;
 use super::signs::{
-    answers, introduces, is_attribution, is_numbered_title, is_open, is_question, is_quotation, is_source, numbered,
+    answers, introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_question, is_quotation,
+    is_source, is_symbol, numbered,
 };
 use super::{Name, NodeKind, Outline, has_blank_line, span};
 use crate::error::Result;
@@ -17,7 +18,7 @@ use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::marks::is_separator_row;
-use crate::text::pieces::records::turn_label;
+use crate::text::pieces::records::{is_prompted, turn_label};
 use crate::text::pieces::table_captions::is_caption;
 
 /// Characters that stay together: about two passages of three sentences.
@@ -35,6 +36,9 @@ const MAX_QUESTION: usize = 5;
 /// Characters of an answer up to the next question.
 const MAX_ANSWER_CHARS: usize = 1500;
 
+/// Lines that are no sentences, and stay together.
+const MIN_LINES: usize = 3;
+
 /// Units of headers, footers and times that may interrupt a sentence.
 const MAX_INTERRUPTION: usize = 6;
 
@@ -43,6 +47,7 @@ pub(crate) fn joins(
     text: &str,
     spans: &[ByteSpan],
     outline: &Outline,
+    has_markup: bool,
     check: &Check,
 ) -> Result<(Vec<bool>, Vec<Name>)> {
     let mut groups = Groups {
@@ -59,6 +64,9 @@ pub(crate) fn joins(
         check,
     };
     groups.join_leaves()?;
+    if !has_markup {
+        groups.join_lines()?;
+    }
     groups.join_announced()?;
     groups.join_interrupted()?;
     Ok((groups.joins, groups.names))
@@ -172,6 +180,28 @@ impl Groups<'_> {
         Ok(())
     }
 
+    /// Joins the lines of a short paragraph that are no sentences: an address, ingredients, a stanza.
+    fn join_lines(&mut self) -> Result<()> {
+        let mut checkpoints = Checkpoints::new(self.check);
+        let mut start = 0;
+        while start < self.spans.len() {
+            checkpoints.reach(self.spans[start].start)?;
+            let is_line = |unit: usize| {
+                self.outline.kind(unit) == BlockKind::Prose
+                    && !self.unit(unit).starts_with(is_symbol)
+                    && (unit == start || self.paragraphs[unit] < unit && self.gap(unit).contains('\n'))
+            };
+            let goes_on = |end: &usize| is_line(*end) && (*end == start || is_open(self.unit(*end - 1)));
+            let end = start + (start..self.spans.len()).take_while(goes_on).count();
+            let is_whole = end == self.spans.len() || self.paragraphs[end] == end;
+            if end - start >= MIN_LINES && is_whole && self.fits(start..end) {
+                self.join(start..end);
+            }
+            start = end.max(start + 1);
+        }
+        Ok(())
+    }
+
     fn join(&mut self, run: Range<usize>) {
         self.joins[run].iter_mut().skip(1).for_each(|joins| *joins = true);
     }
@@ -205,7 +235,7 @@ impl Groups<'_> {
                 let is_menu = self.outline.kind(next) == BlockKind::Heading && heading_chars > MAX_HEADING_CHARS;
                 if is_menu {
                     heading_chars = 0;
-                } else if self.is_title_of_list(unit, next) {
+                } else if self.is_title_of_list(unit, next) || self.is_term(unit, next) {
                     let end = self.outline.outermost(next).units.end;
                     self.join_to(unit, next, &Announced { start: unit, end, is_answer: false });
                 } else {
@@ -253,6 +283,20 @@ impl Groups<'_> {
             && self.outline.has_items(next)
             && marked_level(self.unit(unit)) == 0
             && matches!(self.outline.outermost(next).kind, NodeKind::List(_))
+    }
+
+    /// Whether a heading is the term of the paragraph right below, which stands deeper: an option of a manual page.
+    fn is_term(&self, unit: usize, next: usize) -> bool {
+        let depth = |unit: usize| {
+            let before = &self.text[..self.spans[unit].start];
+            before.len() - before.trim_end_matches([' ', '\t']).len()
+        };
+        // `EXIT STATUS` names a section.
+        let names_section = || self.unit(unit).chars().all(|c| c.is_uppercase() || c == ' ');
+        !has_blank_line(self.gap(next))
+            && self.outline.kind(next) == BlockKind::Prose
+            && depth(next) > depth(unit)
+            && !names_section()
     }
 
     /// The end of the answer that starts with this unit: the next question, if it is near and in the same section, or the
@@ -314,20 +358,29 @@ impl Groups<'_> {
             return None;
         }
         let text = self.unit(unit);
+        let is_new = has_blank_line(self.gap(next));
         // A sentence alone before two items or more.
         let is_lead_in = self.paragraphs[unit] == unit && self.outline.has_items(next);
         let target = self.outline.outermost(next);
         let is_inside = self.outline.leaf(unit) == self.outline.leaf(next);
+        let leaf = self.outline.node(self.outline.leaf(unit)).units.clone();
+        let labels = |unit: &str, next: &str| is_label(unit) && next.contains(char::is_lowercase);
+        if is_inside && leaf.start == unit && (is_caption(text) || labels(text, self.unit(next))) {
+            return whole(leaf.end);
+        }
         let is_in_item = kind == BlockKind::Item && parent.units.end > next;
         match (next_kind, target.kind) {
             _ if is_inside => {}
-            (BlockKind::Code, _) if kind != BlockKind::Item || is_in_item => return whole(target.units.end),
+            (BlockKind::Code, _) if kind != BlockKind::Item || is_in_item => {
+                return whole(self.code_end(unit, target.units.end));
+            }
             (BlockKind::Row, _) if kind == BlockKind::Caption || is_caption(text) || is_open(text) => {
                 return whole(target.units.end);
             }
             (_, NodeKind::List(_)) if is_in_item => return whole(target.units.end),
             (_, NodeKind::List(_))
-                if kind != BlockKind::Item && (is_lead_in || is_open(text) || self.is_lone_question(unit)) =>
+                if kind != BlockKind::Item
+                    && (is_lead_in || self.is_lone_question(unit) || is_open(text) && !(is_new && is_field(text))) =>
             {
                 return whole(target.units.end);
             }
@@ -357,6 +410,18 @@ impl Groups<'_> {
             && !matches!(self.outline.kind(end), BlockKind::Heading | BlockKind::Rule)
             && !self.is_question(end);
         Some(Announced { start, end: if is_short { self.ends[end] } else { end }, is_answer: true })
+    }
+
+    /// The end of the parts of code that end with or after a unit, as long as they fit with the one that introduces them.
+    fn code_end(&self, unit: usize, mut end: usize) -> usize {
+        while end < self.spans.len() && self.outline.kind(end) == BlockKind::Code {
+            let next = self.outline.node(self.outline.leaf(end)).units.end;
+            if !self.fits(unit..next) {
+                break;
+            }
+            end = next;
+        }
+        end
     }
 
     /// The end of what a colon introduces: a list, a block of code, one sentence, or lines without a blank one between
@@ -398,7 +463,11 @@ impl Groups<'_> {
         let is_turn = self.outline.kind(unit) == BlockKind::Turn;
         if is_turn && self.outline.node(self.outline.leaf(unit)).units.end == unit + 1 {
             let turn = self.outline.node(self.outline.leaf(unit)).units.clone();
-            return turn.len() <= MAX_QUESTION && turn.into_iter().any(|unit| self.is_question(unit));
+            let is_prompt = || {
+                self.kind_after(unit) == Some(BlockKind::Turn)
+                    && is_prompted(self.unit(turn.start), self.unit(unit + 1))
+            };
+            return turn.len() <= MAX_QUESTION && (turn.clone().any(|unit| self.is_question(unit)) || is_prompt());
         }
         let is_first = unit == 0 || self.gap(unit).contains('\n');
         let is_last = unit + 1 == self.spans.len() || self.gap(unit + 1).contains('\n');

@@ -219,9 +219,11 @@ pub(super) fn ends_in_consonants(text: &str) -> bool {
 /// `sentence` ends in the abbreviation. In a text without capitals, the first letter of `after` may be any.
 pub(super) fn ends(rule: AbbreviationRule, sentence: &str, word: &str, after: &str, has_capitals: bool) -> bool {
     match rule {
-        // After a number it is a unit: `5 см. Затем`.
+        // After a number it is a unit: `5 см. Затем`; but `3 bd. Foch`.
         AbbreviationRule::Name => {
-            has_capitals && sentence[..sentence.len() - word.len()].trim_end().ends_with(|c: char| c.is_ascii_digit())
+            has_capitals
+                && (!word.is_ascii() || word == "hl")
+                && sentence[..sentence.len() - word.len()].trim_end().ends_with(|c: char| c.is_ascii_digit())
         }
         AbbreviationRule::Label => !is_labelled(after) && next_rule(after) != Some(AbbreviationRule::Label),
         AbbreviationRule::Word => !starts_with_number(after),

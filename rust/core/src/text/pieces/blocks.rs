@@ -7,6 +7,7 @@ use super::items::mark_items;
 use super::lines::{Line, LineShape, check_length, content, indent, lines, page_lines};
 use super::list_marks::Mark;
 use super::marks::{has_capitals, is_separator_row, is_terminal};
+use super::org::mark_org;
 use super::page_headers_footers::RunningLines;
 use super::records::Runs;
 use super::titles::mark_titles;
@@ -45,6 +46,7 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
     let mut lines = page_lines(text, check)?;
     // The shapes by the lines alone.
     let shapes: Vec<LineShape> = lines.iter().map(|line| line.shape).collect();
+    mark_org(text, &mut lines);
     mark_items(text, &mut lines, check)?;
     mark_titles(text, &mut lines, true, check)?;
     let lines = lines;
@@ -80,7 +82,8 @@ fn mark_header_rows(text: &str, blocks: &mut [Block]) {
         let Some(header) = table.iter().position(|row| !is_rule(row)) else { continue };
         let Some(rule) = table.get(header + 1).filter(|row| is_rule(row)) else { continue };
         let is_only = !table[header + 2..].iter().rev().skip(1).any(is_rule);
-        if table[header].kind == BlockKind::Row && (is_only || rule.span.of(text).contains('=')) {
+        if table[header].kind == BlockKind::Row && (is_only || rule.span.of(text).contains(['=', '═', '╪', '━']))
+        {
             table[header].kind = BlockKind::HeaderRow;
         }
     }
@@ -241,7 +244,7 @@ impl BlockSplitter<'_> {
         if width(text) >= WIDEST_TERM {
             return false;
         }
-        let is_option = content(text).starts_with('-');
+        let is_option = content(text).starts_with('-') || is_typed(content(text));
         // Options follow each other without a blank line.
         let is_alone = self.group.is_empty() || (is_option && self.item_indent.is_none());
         let begins = is_option || content(text).starts_with(char::is_alphanumeric);
@@ -377,6 +380,13 @@ enum LineEnd {
     Sentence,
     /// There was room for more.
     Hard,
+}
+
+/// Whether this declares a parameter, as docstrings do: `force : bool, optional`.
+fn is_typed(line: &str) -> bool {
+    line.split_once(" : ").is_some_and(|(name, _)| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'*' | b'.'))
+    })
 }
 
 /// Whether indented code follows in reStructuredText: after `::`, or after the directive of a block of code.

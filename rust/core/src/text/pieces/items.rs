@@ -39,6 +39,11 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         let is_record = line.of(text).trim_start().contains('\t');
         let mark = Mark::at_start(content(line.of(text))).filter(|mark| mark.is_sure || !is_record);
         let Some(mark) = mark else { continue };
+        // Quantities: `500 g peas` above `1 lb bacon`.
+        let above = number.checked_sub(1).and_then(|above| Mark::at_start(content(lines[above].span().of(text))));
+        if mark.is_bare() && above.is_some_and(|above| above.is_bare() && !mark.number.follows(above.number)) {
+            continue;
+        }
         let is_bullet = mark.style.system == System::Bullet;
         let is_bare = is_bullet || mark.is_bare();
         let before = last
@@ -137,6 +142,7 @@ mod tests {
             ("o One thing\no Another\n", &[1, 1]),
             ("A. Smith wrote it.\n", &[]),
             (" 9. a\n10. b\n", &[1, 1]),
+            ("500 g peas\n1 lb bacon\n2 qt water\n", &[]),
         ] {
             assert_eq!(depths(text), expected, "{text:?}");
         }

@@ -4,8 +4,9 @@
 //! [`super::blocks`] interprets it.
 
 use super::list_marks::Mark;
-use super::marks::{is_indic, is_separator_row};
+use super::marks::{is_box, is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
+use super::records::chat_marks::{inner_starts, may_have_marks};
 use crate::error::{Error, Result};
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{ByteSpan, marks_around};
@@ -96,8 +97,10 @@ pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
     let mut kept: Vec<Line> = Vec::new();
     // Blank lines at the end of those kept.
     let mut blanks = 0;
+    let has_marks = may_have_marks(text);
     for line in lines(text) {
         checkpoints.reach(line.start())?;
+        let line = if has_marks { split_turns(text, line, &mut kept) } else { line };
         let is_blank = line.start == line.end;
         let is_known = !line.hard || kept.last().is_some_and(|last| last.hard);
         if is_blank && blanks >= MAX_BLANK_LINES && is_known {
@@ -107,6 +110,19 @@ pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
         kept.push(line);
     }
     Ok(kept)
+}
+
+/// Splits a line before the turns of a chat inside it. Adds all parts but the last, which it returns.
+fn split_turns(text: &str, line: Line, kept: &mut Vec<Line>) -> Line {
+    let mut start = line.start();
+    for inner in inner_starts(line.span().of(text)) {
+        let part = ByteSpan { start, end: line.start() + inner }.trimmed(text);
+        kept.push(Line::new(part, shape(part.of(text))));
+        start = line.start() + inner;
+    }
+    let last = ByteSpan { start, end: line.end() };
+    let last = if start > line.start() { last.trimmed(text) } else { last };
+    Line { hard: line.hard, ..Line::new(last, shape(last.of(text))) }
 }
 
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line> {
@@ -167,7 +183,7 @@ pub(super) fn content(line: &str) -> &str {
 fn shape(line: &str) -> LineShape {
     let content = content(line);
     let Some(first) = content.chars().next() else { return LineShape::Blank };
-    if first == '|' || is_row(content) || has_dot_leader(content) || is_ruled(content) {
+    if first == '|' || is_row(content) || has_dot_leader(content) || is_ruled(content) || is_boxed(content, first) {
         return LineShape::Row;
     }
     if is_page_number(content) {
@@ -185,6 +201,11 @@ fn is_row(content: &str) -> bool {
         && content.matches(" | ").nth(1).is_some()
         // In the scripts of India, `|` is also typed for a full stop.
         && !(content.starts_with(is_indic) && content.ends_with('|'))
+}
+
+/// Whether this is a row of a drawn table: `│ a │ b │`, `├───┼───┤`. In a drawn tree, lines end with names.
+fn is_boxed(content: &str, first: char) -> bool {
+    is_box(first) && content.len() > first.len_utf8() && content.ends_with(is_box)
 }
 
 /// Whether this is a rule of a table of text: `---+---`, `+===+===+`.
@@ -295,6 +316,9 @@ mod tests {
             ("a | b", LineShape::Text),
             ("---+-----", LineShape::Row),
             ("+===+===+", LineShape::Row),
+            ("╠═══╬═══╣", LineShape::Row),
+            ("║ a ║ b ║", LineShape::Row),
+            ("├── a", LineShape::Text),
             ("a+--", LineShape::Text),
             ("Methods ..... 12", LineShape::Row),
             ("- 12 -", LineShape::PageNumber),

@@ -99,6 +99,9 @@ impl<'text> Mark<'text> {
     /// The mark at the start of a text without indentation.
     pub(crate) fn at_start(text: &'text str) -> Option<Self> {
         let first = text.chars().next()?;
+        if let Some(mark) = box_or_arrow(text) {
+            return Some(mark);
+        }
         if BULLETS.contains(first) || first == 'o' {
             return bullet(text, first);
         }
@@ -154,6 +157,17 @@ fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
     let is_mark = is_spaced || (TIGHT_BULLETS.contains(first) && after.is_alphanumeric());
     let style = Style { label: &text[..end], opening: None, closing: None, system: System::Bullet };
     is_mark.then_some(Mark { style, number: Number::default(), is_sure: !matches!(first, 'o' | '»' | '›'), end })
+}
+
+/// Boxes to tick and arrows of ASCII: `[ ]`, `[x]`, `->`, `=>`.
+fn box_or_arrow(text: &str) -> Option<Mark<'_>> {
+    let (label, end) = match text.as_bytes() {
+        [b'[', b' ' | b'x' | b'X', b']', b' ', ..] => ("[", 3),
+        [b'-' | b'=', b'>', b' ', ..] => (&text[..2], 2),
+        _ => return None,
+    };
+    let style = Style { label, opening: None, closing: None, system: System::Bullet };
+    Some(Mark { style, number: Number::default(), is_sure: true, end })
 }
 
 /// `①`, `⑴`, `第三条`
@@ -373,6 +387,8 @@ mod tests {
             ("•Open", "•", true),
             ("o Open", "o", false),
             ("- a", "-", true),
+            ("[x] a", "[x]", true),
+            ("-> a", "->", true),
             ("1. a", "1.", true),
             ("12) a", "12)", true),
             ("(1) a", "(1)", true),

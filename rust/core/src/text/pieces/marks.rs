@@ -156,7 +156,12 @@ pub(super) const fn is_ethiopic(c: char) -> bool {
     matches!(c, '\u{1200}'..='\u{135f}')
 }
 
-/// Whether a row only separates others: `|---|:-:|`.
+/// Whether a row only separates others: `|---|:-:|`, `├───┼───┤`.
 pub(crate) fn is_separator_row(row: &str) -> bool {
-    row.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b'+' | b'=' | b' '))
+    row.chars().all(|c| matches!(c, '|' | '-' | ':' | '+' | '=' | ' ') || is_box(c))
+}
+
+/// Whether this draws boxes.
+pub(super) const fn is_box(c: char) -> bool {
+    matches!(c, '\u{2500}'..='\u{257f}')
 }

@@ -4,6 +4,7 @@
 //! first characters.
 
 mod asciidoc;
+pub(crate) mod chat_marks;
 mod code;
 mod columns;
 mod csv;
@@ -11,6 +12,7 @@ mod cues;
 pub(super) mod cuts;
 mod entries;
 mod headings;
+mod http;
 mod paragraphs;
 mod run;
 mod speakers;
@@ -21,6 +23,7 @@ use super::lines::{Line, LineShape};
 use crate::text::page::{BlockKind, boundary_from};
 pub(super) use cues::CueMarks;
 pub(crate) use entries::turn_label;
+pub(crate) use headings::is_prompted;
 pub(super) use headings::with_turns;
 pub(super) use paragraphs::with_records;
 use run::{Lines, Run};
@@ -39,11 +42,11 @@ pub(super) struct Runs<'text> {
 /// Reads the run that begins with a line. Without one, returns the number of the first line that it has not read.
 type Finder = fn(&Lines<'_>, usize) -> Result<Run, usize>;
 
-const FINDERS: [Finder; 8] =
-    [asciidoc::run, cues::run, csv::run, entries::run, speakers::run, code::run, columns::run, dump];
+const FINDERS: [Finder; 9] =
+    [asciidoc::run, cues::run, csv::run, http::run, entries::run, speakers::run, code::run, columns::run, dump];
 
 /// Where markup says what is code.
-const FINDERS_IN_MARKUP: [Finder; 5] = [cues::run, csv::run, entries::run, speakers::run, columns::run];
+const FINDERS_IN_MARKUP: [Finder; 6] = [cues::run, csv::run, http::run, entries::run, speakers::run, columns::run];
 
 impl<'text> Runs<'text> {
     /// `shapes` are those of the lines by themselves.

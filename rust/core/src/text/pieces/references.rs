@@ -8,6 +8,9 @@ use super::list_marks::Mark;
 /// Bytes of an entry that may name its authors: before the year of publication.
 const LONGEST_AUTHORS: usize = 300;
 
+/// Bytes of the longest key.
+const LONGEST_KEY: usize = 16;
+
 /// Bytes of the longest entry.
 const LONGEST_ENTRY: usize = 1000;
 
@@ -18,7 +21,8 @@ pub(super) fn is_reference(block: &str) -> bool {
         return false;
     }
     let mark = Mark::at_start(block).filter(|mark| mark.is_list_mark() && authors(block).is_none());
-    let entry = block[mark.map_or(0, |mark| mark.end)..].trim_start();
+    let mark = mark.map(|mark| mark.end).or_else(|| key_end(block));
+    let entry = block[mark.unwrap_or(0)..].trim_start();
     if starts_dated(entry) {
         return true;
     }
@@ -38,9 +42,23 @@ pub(super) fn is_reference(block: &str) -> bool {
         }
 }
 
+/// The end of the key of an entry: `[Knu84]`, `[ABC+20a]`.
+fn key_end(entry: &str) -> Option<usize> {
+    let key = entry.strip_prefix('[')?;
+    let end = key.find(']').filter(|end| (4..=LONGEST_KEY).contains(end))?;
+    let letters = key[..end].trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let name = letters.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_key = name.starts_with(char::is_uppercase)
+        && (2..=4).contains(&(letters.len() - name.len()))
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '+' | '-' | '_'));
+    (is_key && key[end + 1..].starts_with(' ')).then_some(end + 2)
+}
+
 /// Whether a line is or starts an entry without a mark.
 pub(super) fn is_entry(line: &str) -> bool {
-    starts_dated(line) || (authors(line) == Some(Authors::Inverted) && is_reference(line))
+    key_end(line).is_some() && is_reference(line)
+        || starts_dated(line)
+        || (authors(line) == Some(Authors::Inverted) && is_reference(line))
 }
 
 /// Whether a line starts an entry with authors and the year after them: `Lee, A. (1999). `, `Lee, A., 1999. `
@@ -134,6 +152,8 @@ mod tests {
             "- Smith, John. The Mill. Leeds: Mill Press, 1999.",
             "Lee A, Ng B (1999) The mill. J Mills 3:12–30.",
             "Lee A (1999) The mill. J Mills 3:12–30.",
+            "[Knu84] D. E. Knuth. Literate programming. The Computer Journal, 1984.",
+            "[LN+99a] A. Lee, B. Ng, et al. The mill. Mill Press, 1999.",
             "Lee, A.; Ng, B. The mill. J. Mills 1999, 3, 12–30.",
             "Lee, A., 1999. The mill. Leeds: Mill Press.",
             "Water Board. (2020). Mills of the north. https://mills.example",

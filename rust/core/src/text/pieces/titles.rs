@@ -21,6 +21,9 @@ const WIDEST: usize = 80;
 const WIDEST_PLAIN: usize = 60;
 const WIDEST_BETWEEN: usize = 30;
 
+/// Characters of the number before a title.
+const LONGEST_NUMBER: usize = 6;
+
 /// Words of the longest heading, and of one without capitals, number or label.
 const MOST_WORDS: usize = 12;
 const MOST_PLAIN_WORDS: usize = 7;
@@ -123,7 +126,7 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
 /// Gives the lines that are headings their shape and level. Some may be `plain` unless others have marks.
 pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &Check) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
-    let has_marked = lines.iter().any(|line| line.shape == LineShape::Heading);
+    let has_marked = lines.iter().any(|line| matches!(line.shape, LineShape::Heading | LineShape::Title(_)));
     let mut found = Candidates { of_lines: vec![0; lines.len()], found: Vec::new() };
     let mut below = None;
     let first = lines.iter().position(|line| line.shape != LineShape::Blank);
@@ -291,7 +294,7 @@ impl<'text> Neighbours<'_, 'text> {
             // Below a title, a bare one underlines it.
             LineShape::Fence { mark: b'~', bare: true, .. } => false,
             LineShape::Row | LineShape::Fence { .. } => !is_marked,
-            LineShape::Text if is_marked && !is_gap => false,
+            LineShape::Text if is_marked && !is_gap && !self.is_agenda_item(text) => false,
             LineShape::Text => {
                 let is_capitals = candidate.look == Look::Capitals && !is_gap && !has_small(text);
                 let is_prose = ends_sentence(text) || text.contains(". ") || width(text) >= NARROWEST_PROSE;
@@ -303,6 +306,18 @@ impl<'text> Neighbours<'_, 'text> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a numbered line below a blank one is a title: it is short, and the text below begins a sentence.
+    fn is_agenda_item(&self, below: &str) -> bool {
+        let own = self.text_of(self.number);
+        let is_alone = self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank);
+        is_alone
+            && width(own) <= WIDEST_BETWEEN + LONGEST_NUMBER
+            && has_room(own, below, NARROWEST_WRAP)
+            && column(own) == column(below)
+            && below.starts_with(char::is_uppercase)
+            && ends_sentence(below)
     }
 
     /// Whether a list goes on after its first item.

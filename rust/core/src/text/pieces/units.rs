@@ -15,6 +15,9 @@ use crate::text::page::{Block, BlockKind, ByteSpan};
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
 
+/// Rows of a long table.
+const MIN_NAMED_ROWS: usize = 8;
+
 /// Dots between an entry of a table of contents and its page number.
 const MIN_LEADER_DOTS: usize = 3;
 
@@ -55,6 +58,13 @@ pub struct NamedTable {
     pub header: Range<usize>,
     /// The units below them.
     pub rows: Range<usize>,
+}
+
+impl NamedTable {
+    /// Whether its header only names the columns, of rows that are looked up.
+    pub(crate) fn is_long(&self) -> bool {
+        self.rows.len() >= MIN_NAMED_ROWS
+    }
 }
 
 impl Units {
@@ -121,7 +131,7 @@ impl Units {
             }
         })?;
         let outline = Outline::new(&leaves);
-        let (joins_group, mut names) = joins(text, &spans, &outline, check)?;
+        let (joins_group, mut names) = joins(text, &spans, &outline, has_markup, check)?;
         names.extend(outline.names());
         let names = Breadcrumbs::new(names, spans.len());
         let mut joins_paragraph = joins_group.clone();
@@ -138,10 +148,9 @@ impl Units {
                 rows: table.header_end..table.units.end,
             })
             .collect();
-        // In markup, the first row of a table may be more than names.
-        if !has_markup {
-            boilerplate.extend(tables.iter().flat_map(|table| table.header.clone()));
-        }
+        // In markup, the first row of a table may be more than names: of a long table it is not.
+        let is_named = |table: &&NamedTable| !has_markup || table.is_long();
+        boilerplate.extend(tables.iter().filter(is_named).flat_map(|table| table.header.clone()));
         // A bracket of code, or a tick of its own.
         let has_words = |unit: usize| spans[unit].of(text).contains(char::is_alphanumeric);
         let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));

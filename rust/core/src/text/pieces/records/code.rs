@@ -54,7 +54,7 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let first = lines.get(at).ok_or(at + 1)?;
     let is_head = || lines.get(at + 1) == Some("{");
     let begins = lines.marks.has_code() && class(first) != Class::Other
-        || lines.marks.has_quote() && opens_string(first).is_some()
+        || lines.marks.has_quote() && (opens_string(first).is_some() || class(first) == Class::Comment)
         || begins_plainly(first)
         || is_head()
         || starts_query(lines, at);
@@ -72,6 +72,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let mut in_statement = false;
     // After its first line, each part of a diff goes on with marked lines.
     let mut in_diff = false;
+    // Where functions, sections and files of a diff start.
+    let mut starts = vec![at];
     while let Some(text) = lines.get(line) {
         let trimmed = text.trim();
         if trimmed.is_empty() {
@@ -99,6 +101,10 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
             Class::Other if is_deeper || in_statement => others += 1,
             Class::Other => break,
         }
+        let is_outer = blanks > 0 && !is_inside && !is_deeper && !closes(trimmed);
+        if (is_outer && class != Class::Other) || text.starts_with("diff --git ") {
+            starts.push(line);
+        }
         in_diff |= text.starts_with("@@ ");
         closing = match closing {
             Some(mark) => Some(mark).filter(|mark| !trimmed.contains(mark)),
@@ -116,8 +122,16 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     if !is_code {
         return Err(line.max(at + 1));
     }
-    let blocks = lines.blocks(at..end, BlockKind::Code).collect();
+    starts.retain(|start| *start < end);
+    starts.dedup();
+    let ends = starts.iter().skip(1).copied().chain([end]);
+    let blocks = starts.iter().zip(ends).flat_map(|(start, end)| lines.blocks(*start..end, BlockKind::Code)).collect();
     Ok(Run { blocks, end })
+}
+
+/// Whether a line only ends what is above: `})`, `end`.
+fn closes(text: &str) -> bool {
+    text.starts_with(['}', ')', ']', '{']) || matches!(text, "end" | "end;" | "fi" | "done" | "esac" | "*/")
 }
 
 /// Whether a line without marks of code may start it: a comment, or a word that needs none.

@@ -14,6 +14,9 @@ use crate::text::pieces::wrapping::{NARROWEST_PARAGRAPH, ends_sentence, has_room
 /// Lines of equal shape that make a list without a header.
 const MIN_ROWS: usize = 3;
 
+/// Characters of a gap that even two rows show to be one of columns.
+const MIN_WIDE_GAP: usize = 3;
+
 /// Words at the start of two lines that are compared.
 const COMPARED_WORDS: usize = 6;
 
@@ -47,7 +50,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
         end += 1;
     }
-    if !header && starts.len() < MIN_ROWS {
+    let is_list = starts.len() >= MIN_ROWS || starts.len() + 1 >= MIN_ROWS && first.has_wide_gap();
+    if !header && !is_list {
         return Err(at + 1);
     }
     if !header && is_paragraph(lines, at..end) {
@@ -148,6 +152,11 @@ impl<'text> Shape<'text> {
                 && begins_entry(other.text)
             || self.has_path && other.has_path && self.indent == other.indent
             || repeats_words(self.text, other.text)
+    }
+
+    /// Whether more than two spaces are between its columns, as no prose has.
+    fn has_wide_gap(&self) -> bool {
+        self.cells.windows(2).any(|pair| pair[1].start - pair[0].end > MIN_WIDE_GAP) && self.tabs == 0
     }
 
     /// Whether both have columns at the same places.

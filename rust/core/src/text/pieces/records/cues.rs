@@ -2,6 +2,8 @@
 //!
 //! A caption's number and times interrupt sentences and end none.
 
+use std::ops::Range;
+
 use super::run::{Lines, Run};
 use super::stamps::stamp;
 use crate::error::Result;
@@ -14,10 +16,22 @@ const MAX_CAPTION_LINES: usize = 6;
 /// Lines of a note or of styles.
 const MAX_NOTE_LINES: usize = 100;
 
+const DIALOGUE: &str = "Dialogue: ";
+const FORMAT: &str = "Format: ";
+
+/// Fields of a line of dialogue, unless the page names them.
+const DIALOGUE_FIELDS: usize = 10;
+
 /// Bytes of the longest tag: a voice with its name.
 const LONGEST_TAG: usize = 60;
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
+    if lines.get(at).is_some_and(is_dialogue) {
+        let end = (at..).find(|line| !lines.get(*line).is_some_and(is_dialogue)).unwrap_or(at + 1);
+        let has_text = (at..end).any(|line| lines.get(line).is_some_and(|line| line.starts_with(DIALOGUE)));
+        let run = || Run { blocks: vec![lines.block(at..end, BlockKind::Captions, false)], end };
+        return if has_text { Ok(run()) } else { Err(end) };
+    }
     let is_header = lines.get(at).is_some_and(|line| line.trim_start_matches('\u{feff}').starts_with("WEBVTT"));
     let first = if is_header { (at..at + 40).find(|line| is_time(lines, *line)) } else { cue_start(lines, at) };
     let first = first.ok_or(at + 1)?;
@@ -88,6 +102,20 @@ fn times_end(line: &str) -> Option<usize> {
     Some(depth + text.len() - after.len() + stamp(after)?.end)
 }
 
+/// Whether this is a subtitle of SSA or ASS, or the line that names the fields of those below it.
+fn is_dialogue(line: &str) -> bool {
+    line.starts_with(DIALOGUE) || line.starts_with("Comment: ") || line.starts_with(FORMAT) && line.ends_with("Text")
+}
+
+/// Where the text of such a subtitle starts, and its times.
+fn dialogue(line: &str, fields: usize) -> Option<(usize, Range<usize>)> {
+    let mut commas = line.match_indices(',').map(|(at, _)| at + 1);
+    let start = commas.next()?;
+    commas.next()?;
+    let end = commas.next()?;
+    Some((line.match_indices(',').nth(fields.checked_sub(2)?)?.0 + 1, start..end - 1))
+}
+
 fn is_note(line: &str) -> bool {
     ["WEBVTT", "NOTE", "STYLE", "REGION"].iter().any(|name| line.trim_start_matches('\u{feff}').starts_with(name))
 }
@@ -109,6 +137,7 @@ impl CueMarks {
         let is_inline = is_inline(captions.of(text));
         // The line before, which may be the number of a caption.
         let (mut before, mut in_note) = (ByteSpan { start: at, end: at }, false);
+        let mut fields = DIALOGUE_FIELDS;
         for line in captions.of(text).split_inclusive(['\n', '\r']) {
             checkpoints.reach(at)?;
             let content = line.trim();
@@ -117,6 +146,16 @@ impl CueMarks {
             at += line.len();
             if content.is_empty() {
                 in_note &= line == "\n" && before.end + 1 == at;
+                continue;
+            }
+            if is_dialogue(content) {
+                if let Some((text_start, times)) = dialogue(content, fields).filter(|_| content.starts_with(DIALOGUE)) {
+                    marks.labels.push(ByteSpan { start: start + times.start, end: start + times.end });
+                    marks.add(text, ByteSpan { start, end: start + text_start });
+                } else {
+                    fields = if content.starts_with(FORMAT) { content.matches(',').count() + 1 } else { fields };
+                    marks.add(text, span);
+                }
                 continue;
             }
             in_note |= is_note(content);
@@ -175,9 +214,11 @@ impl CueMarks {
 fn without_tags(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(start) = rest.find('<') {
+    let begins = |rest: &str| rest.find('<').into_iter().chain(rest.find("{\\")).min();
+    while let Some(start) = begins(rest) {
         let tag = &rest[start..];
-        let end = tag.bytes().take(LONGEST_TAG).position(|byte| byte == b'>').map_or(1, |end| end + 1);
+        let close = if tag.starts_with('<') { b'>' } else { b'}' };
+        let end = tag.bytes().take(LONGEST_TAG).position(|byte| byte == close).map_or(1, |end| end + 1);
         result.push_str(&rest[..start]);
         let bracket = if tag.starts_with("</") { ')' } else { '(' };
         result.extend(std::iter::repeat_n(bracket, end));

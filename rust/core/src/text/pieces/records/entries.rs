@@ -2,6 +2,7 @@
 //!
 //! Entries of logs are never cut. Turns consist of sentences, so a long one is cut at their ends.
 
+use super::chat_marks::mark_end;
 use super::cuts;
 use super::run::{Lines, Run};
 use super::speakers::{is_name, is_name_line, label_end, paragraphs, speaker};
@@ -266,6 +267,10 @@ fn mark(line: &str) -> Option<Mark> {
     let text = &line[depth..];
     let of = |family, kind, end: usize| Some(Mark { family, kind, end: depth + end, is_loose: false });
     match *text.as_bytes().first()? {
+        b'<' | b'[' if let Some(end) = mark_end(text) => {
+            let family = if end == text.len() { Family::NameLine } else { Family::Speaker };
+            return of(family, BlockKind::Turn, end);
+        }
         b'{' | b'[' if is_object(text) => return of(Family::Object, BlockKind::Record, 0),
         b'B' if text.starts_with("BEGIN:") => return of(Family::Component, BlockKind::Record, 0),
         b'0'..=b'9' if is_access(text) => return of(Family::Access, BlockKind::Record, 0),

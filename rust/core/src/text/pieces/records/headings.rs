@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::entries::turn_label;
 use super::speakers::{Counts, lone_name};
 use crate::text::page::{Block, BlockKind};
 
@@ -9,11 +10,11 @@ use crate::text::page::{Block, BlockKind};
 const ROLES: [&[&str]; 2] = [
     &[
         "user", "human", "prompt", "question", "you", "me", "q", "interviewer", "customer", "frage", "pregunta",
-        "domanda",
+        "domanda", "instruction", "inst",
     ],
     &[
         "assistant", "ai", "bot", "model", "response", "answer", "chatgpt", "claude", "gemini", "copilot", "a",
-        "agent", "antwort", "respuesta", "réponse", "risposta",
+        "agent", "antwort", "respuesta", "réponse", "risposta", "output", "completion",
     ],
 ];
 
@@ -51,6 +52,16 @@ pub(in crate::text::pieces) fn with_turns<'page>(text: &str, blocks: Cow<'page, 
         }
     }
     Cow::Owned(blocks)
+}
+
+/// Whether the label of a turn asks, and that of the next one answers, whatever they say: `### Instruction:` and
+/// `### Response:`.
+pub(crate) fn is_prompted(turn: &str, next: &str) -> bool {
+    let label = |turn: &str| turn_label(turn).map_or(String::new(), |end| turn[..end].to_lowercase());
+    let (asks, answers) = (label(turn), label(next));
+    let has =
+        |label: &str, roles: &[&str]| label.split(|c: char| !c.is_alphanumeric()).any(|word| roles.contains(&word));
+    has(&asks, ROLES[0]) && !asks.contains("[/inst]") && (has(&answers, ROLES[1]) || answers.contains("[/inst]"))
 }
 
 /// Whether one of them asks and another one answers.

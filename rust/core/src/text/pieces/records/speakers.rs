@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::run::{Lines, Run};
 use super::stamps::stamp;
 use crate::text::page::{Block, BlockKind};
+use crate::text::pieces::lines::indent;
 use crate::text::pieces::wrapping::ends_sentence;
 
 /// Bytes of the longest name of a speaker.
@@ -18,6 +19,9 @@ const LONGEST_NAME_LINE: usize = 60;
 
 /// Lines of a turn below the name.
 const MAX_TURN_LINES: usize = 40;
+
+/// Columns before the name of a speaker in a screenplay.
+const MIN_CUE_INDENT: usize = 8;
 
 /// Turns of a conversation without times.
 const MIN_TURNS: usize = 3;
@@ -42,6 +46,8 @@ struct Label<'text> {
     line: usize,
     name: &'text str,
     has_time: bool,
+    /// Whether it is indented more than what is said, in capitals, as in screenplays.
+    is_cue: bool,
     /// Whether a blank line may stand below.
     is_bold: bool,
     /// The first line of what is said.
@@ -55,7 +61,9 @@ impl<'text> Label<'text> {
         let time_end = line + 1 + usize::from(has_time);
         let is_gap = lines.is_blank(time_end) && (is_bold || has_time);
         let below = time_end + usize::from(is_gap);
-        (!lines.is_blank(below)).then_some(Self { line, name: text, has_time, is_bold, below })
+        let depth = |line: usize| lines.get(line).map_or(0, indent);
+        let is_cue = depth(line) >= MIN_CUE_INDENT && (1..depth(line)).contains(&depth(below)) && !has_small(text);
+        (!lines.is_blank(below)).then_some(Self { line, name: text, has_time, is_cue, is_bold, below })
     }
 }
 
@@ -78,6 +86,9 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         let text = lines.get(line - 1).unwrap_or_default();
         sentences += usize::from(is_first_paragraph && ends_sentence(text));
         let Some(next) = lines.next_text(line) else { break line };
+        if last.is_cue && Label::at(lines, next).is_none_or(|label| !label.is_cue) {
+            break line;
+        }
         if let Some(label) = Label::at(lines, next) {
             questions += usize::from(text.ends_with(['?', '？']));
             line = label.below;
@@ -92,7 +103,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let names: Vec<&str> = turns.iter().map(|turn| turn.name).collect();
     let counts = Counts::new(&names);
     let is_timed = turns.iter().all(|turn| turn.has_time);
-    if !is_timed {
+    let are_cues = turns.iter().all(|turn| turn.is_cue);
+    if !is_timed && !are_cues {
         // A title above the conversation.
         match names.iter().position(|name| counts.of(name) > 1) {
             Some(0) => {}
@@ -101,7 +113,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
     }
     let is_bold = turns.iter().any(|turn| turn.is_bold);
-    let is_conversation = is_timed && turns.len() > 1
+    let is_conversation = are_cues
+        || is_timed && turns.len() > 1
         || counts.are_speakers()
             && sentences * 2 > turns.len()
             // Bold titles come again in the parts of a manual.
@@ -138,6 +151,10 @@ impl<'text> Counts<'text> {
             && self.names.windows(2).all(|pair| pair[0] != pair[1])
             && singles * 4 <= self.names.len() + 1
     }
+}
+
+fn has_small(text: &str) -> bool {
+    text.contains(char::is_lowercase)
 }
 
 /// A name that is all of a line or heading, and whether it is bold.
