@@ -99,7 +99,7 @@ fn no_passage_crosses_the_border_of_a_section() {
         let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
         runs(choose_passages(&[ranked], &bounds(top_k, max_chars), &unstopped).unwrap().remove(0))
     };
-    assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, Some(1), None), [(1, 3)]);
+    assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, Some(1), None), [(0, 3)], "all of a short one");
     assert_eq!(choose(&[2.0, 2.9, 3.0, 2.9, 2.8, 2.7, 0.0], 5, None, Some(70)), [(0, 3), (3, 6)], "nor do neighbours");
     // The heading is more relevant than the text that answers below it, and no unit of those that may be three.
     assert_eq!(choose(&[0.0, 0.0, 0.0, 4.0, 1.5, 1.6, 1.9], 3, Some(1), None), [(3, 7)]);
