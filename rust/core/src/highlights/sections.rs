@@ -90,8 +90,9 @@ impl Sections {
 
     /// The unit around which the passage of a seed grows: for a heading the most relevant unit below it, if that stands out.
     pub(super) fn content_seed(&self, seed: usize, relevance: &[f32]) -> usize {
-        let first = (seed..self.of_units.len()).find(|unit| !self.is_heading(*unit));
-        let (Some((own, all)), Some(first)) = (self.best.get(&seed), first) else { return seed };
+        // A heading without a unit below it is not here, so a page of headings is not read to its end for each of them.
+        let Some((own, all)) = self.best.get(&seed) else { return seed };
+        let Some(first) = (seed..self.of_units.len()).find(|unit| !self.is_heading(*unit)) else { return seed };
         let best = own.unwrap_or(*all);
         let answers = own.is_none()
             || relevance[best] >= MIN_SHARE_OF_HEADING * relevance[seed]
