@@ -27,6 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import record
 
 MEASURED = ["rust", "python", "packages", "Cargo.toml", "Cargo.lock"]
+# The evaluation sets that these take, if they are there; else they take texts that every checkout has.
+SETS = Path("../shared/eval/pages")
+TAKES = {
+    "whole_pages": ["*.jsonl.gz"],
+    "stored_search": [f"{name}.jsonl.gz" for name in ("squad_pages", "hotpot_pages", "clapnq", "selqa")],
+}
 # Seconds in which a benchmark that is stopped may end its servers.
 GRACE = 10.0
 
@@ -72,9 +78,9 @@ def minutes(seconds: float) -> str:
 def run(name: str, repository: Path) -> int:
     """Run a benchmark, and return its exit status. Ctrl-C stops it with all of its processes."""
     # In a session of its own, so that Ctrl-C reaches it once, from here.
-    process = subprocess.Popen(
-        [sys.executable, str(repository / "bench" / f"{name}.py")], cwd=repository, start_new_session=True
-    )
+    sets = [str(path) for pattern in TAKES.get(name, []) for path in sorted((repository / SETS).glob(pattern))]
+    command = [sys.executable, str(repository / "bench" / f"{name}.py"), *(["--pages", *sets] if sets else [])]
+    process = subprocess.Popen(command, cwd=repository, start_new_session=True)
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -111,7 +111,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dtypes", nargs="+", choices=list(TOLERANCE), default=["float32", "bfloat16"])
     parser.add_argument("--device", default="cpu", help="cpu, or cuda:0")
     parser.add_argument("--batch-size", type=int, default=32, help="windows in a batch of the rivals (default: 32)")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     add_no_record(parser)
     return parser.parse_args()
 

@@ -98,7 +98,7 @@ def main() -> None:
     parser = claim_parser(__doc__)
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--tokens", type=int, default=2048, help="in all rows of a length (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=5)
     add_no_record(parser)
     arguments = parser.parse_args()
     circumstances = record.circumstances() | {"rounds": arguments.rounds, "layers": LAYERS}

@@ -63,8 +63,8 @@ FILES = 50
 def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=1500, help="of a turn with the embedded model")
-    parser.add_argument("--ray-pages", type=int, default=6000, help="of a job on Ray, which has a begin to make up for")
+    parser.add_argument("--pages", type=int, default=600, help="of a turn with the embedded model")
+    parser.add_argument("--ray-pages", type=int, default=3000, help="of a job on Ray, which has a begin to make up for")
     parser.add_argument("--memory-pages", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

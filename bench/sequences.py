@@ -230,7 +230,7 @@ def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="an eighth of the pages, one round, and nothing is kept")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each kind (default: 3)")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds of each kind (default: %(default)s)")
     parser.add_argument(
         "--kinds", nargs="+", choices=LEVELS, default=list(LEVELS), help="what is measured (default: all)"
     )

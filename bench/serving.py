@@ -238,8 +238,8 @@ def native(seconds: float, rounds: int) -> tuple[list[float], list[float]]:
 def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of the shortest turns (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of the shortest turns (default: %(default)s)")
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--no-record", action="store_true", help="print only")
     arguments = parser.parse_args()

@@ -47,8 +47,8 @@ PIECE = 64 * 1024  # bytes
 def main() -> None:
     """Measure, print, keep; or be one of the clients."""
     parser = claim_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=6.0, help="of a turn (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a turn (default: %(default)s)")
     parser.add_argument("--client", nargs=2, metavar=("KIND", "URL"), help=argparse.SUPPRESS)
     add_no_record(parser)
     arguments = parser.parse_args()

@@ -223,7 +223,7 @@ ENVIRONMENT["HF_HUB_OFFLINE"] = "1"
 def main() -> None:
     """Measure, print the table and keep the record."""
     parser = claim_parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two rounds, and nothing is kept")
     arguments = parser.parse_args()
     rounds = 2 if arguments.quick else arguments.rounds

@@ -159,7 +159,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--query", help="ask this of every page (default: of each one of its own questions)")
     add_model(parser)
     parser.add_argument("--block", type=int, default=6, help="pages in a round (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="0 for only all pages at once")
+    parser.add_argument("--rounds", type=int, default=3, help="0 for only all pages at once")
     parser.add_argument("--first-block", type=int, default=0, help="go on with the blocks of another run")
     parser.add_argument("--only-rounds", action="store_true", help="leave out the calls for all pages at once")
     add_no_record(parser)

@@ -162,7 +162,7 @@ def main() -> None:
     """Measure and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each turn (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn (default: %(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="vectors a request")
     parser.add_argument("--in-flight", type=int, nargs="+", default=IN_FLIGHT, help="requests at the same time")
     parser.add_argument("--sides", nargs="+", default=[""], help="only those whose names have one of these in them")

@@ -56,7 +56,8 @@ def runs(repository: Path) -> list[str]:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with benchmarks that take no time; one of them fails."""
-    (tmp_path / "bench").mkdir()
+    tmp_path = tmp_path / "repository"
+    (tmp_path / "bench").mkdir(parents=True)
     (tmp_path / "rust").mkdir()
     (tmp_path / "rust/lib.rs").write_text("1\n")
     (tmp_path / "bench/README.md").write_text(README)
@@ -109,6 +110,19 @@ def test_only_what_is_named_runs(repository: Path) -> None:
     assert drive(repository, "slow").returncode == 0
     assert runs(repository) == ["slow", "slow"]
     assert drive(repository, "starred").returncode == 2
+
+
+def test_evaluation_sets_are_taken_where_they_are(repository: Path) -> None:
+    sets = repository / runner.SETS
+    program = "import sys; open('record/arguments', 'w').write(' '.join(sys.argv[1:]))\n"
+    (repository / "record").mkdir()
+    (repository / "bench/whole_pages.py").write_text(program)
+    assert runner.run("whole_pages", repository) == 0
+    assert (repository / "record/arguments").read_text() == ""
+    sets.mkdir(parents=True)
+    (sets / "a.jsonl.gz").touch()
+    assert runner.run("whole_pages", repository) == 0
+    assert (repository / "record/arguments").read_text() == f"--pages {sets / 'a.jsonl.gz'}"
 
 
 def test_ctrl_c_stops_the_benchmark_and_the_next_call_goes_on(repository: Path) -> None:
