@@ -39,7 +39,8 @@ GRACE = 10.0
 
 def listed(repository: Path) -> list[str]:
     """The names of the benchmarks in the first table of bench/README.md, without those that have a star."""
-    table = (repository / "bench" / "README.md").read_text(encoding="utf-8").partition("The other files")[0]
+    text = (repository / "bench" / "README.md").read_text(encoding="utf-8").partition("The other files")[0]
+    table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
     return [name for name, star in re.findall(r"`(\w+)\.py`(\*?)", table) if not star]
 
 

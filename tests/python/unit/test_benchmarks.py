@@ -25,7 +25,9 @@ record.write_text(json.dumps({{"commit": commit, "duration": 90}}))
 with open("record/runs", "a") as runs:
     runs.write("{name} ")
 """
-README = """| `fast.py`, `slow.py` | two |
+README = """Of these, `fast.py` is fast.
+
+| `fast.py`, `slow.py` | two |
 | `broken.py` | one that fails |
 | `starred.py`* | needs a card |
 
