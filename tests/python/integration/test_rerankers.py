@@ -2,7 +2,8 @@
 
 import json
 import random
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from support.server_process import ServerProcess, running_server
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")]
 
 SCRIPTS = ["abcdefghijkl", "абвгдежзик", "αβγδεζηθικ", "".join(chr(letter) for letter in range(0x4E00, 0x4E40))]
-LANGUAGE_MODELS = ["tied", "untied", "any-role", "last-token"]
+LANGUAGE_MODELS = ["tied", "untied", "any-role", "last-token", "qwen2"]
 LAYOUTS = [*tiny_models.RERANKERS, "modular", *LANGUAGE_MODELS]
 
 
@@ -50,12 +51,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any
     found = {name: (folder / name, tiny_models.save_reranker(name, folder / name)) for name in tiny_models.RERANKERS}
     save, template = tiny_models.save_language_reranker, tiny_models.PAIR_TEMPLATE
     any_role = tiny_models.ANY_ROLE_TEMPLATE
-    others = {
+    others: dict[str, Callable[[Path], Any]] = {
         "modular": tiny_models.save_modular_reranker,
         "tied": lambda path: save(path, tied=True, template=template, prompt="ab cd"),
         "untied": lambda path: save(path, tied=False, template=template),
         "any-role": lambda path: save(path, tied=True, template=any_role),
         "last-token": tiny_models.save_last_token_reranker,
+        "qwen2": lambda path: tiny_models.save_last_token_reranker(path, "Qwen2"),
     }
     return found | {name: (folder / name, make(folder / name)) for name, make in others.items()}
 
@@ -231,10 +233,10 @@ def test_passages_of_other_encoders_are_reranked(coverage: Path) -> None:
             found = [(batch.ticket, np.ones((len(batch.lengths), 3), np.float32)) for batch in batches]
             batches = call.advance(found)
         assert next(iter(call.result[2])).text.endswith("The moon was full.")
-        ranked = [list(of_page) for of_page in call.result]
+        hosted_passages = [list(of_page) for of_page in call.result]
     planner = Planner(embedded_model(), reranker=coverage)
     plan = planner.plan(QUERY, PAGES)
-    assert [list(of_page) for of_page in plan.finish(np.ones((len(plan.rows), 3), np.float32))] == ranked
+    assert [list(of_page) for of_page in plan.finish(np.ones((len(plan.rows), 3), np.float32))] == hosted_passages
     planner.close()
 
 
@@ -320,7 +322,7 @@ def test_long_texts_are_read_in_windows(coverage: Path) -> None:
         assert ranked[2].score < 0.1
 
 
-def test_model_of_wrong_kind_is_refused(saved: dict[str, Any]) -> None:
+def test_model_of_wrong_kind_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
     reranker, _ = saved["bert"]
     with raises(UnsupportedModelError, "no reranker", "model="):
         Highlighter(devices="cpu", reranker=embedded_model())
@@ -328,6 +330,22 @@ def test_model_of_wrong_kind_is_refused(saved: dict[str, Any]) -> None:
         Highlighter(reranker, devices="cpu")
     with raises(UnsupportedModelError, "CrossEncoder", "reranker="):
         Highlighter(saved["modular"][0], devices="cpu")
+    for architecture, model_type in (
+        ("DebertaV2ForSequenceClassification", "deberta-v2"),
+        ("JinaForRanking", "qwen3"),
+    ):
+        other = tmp_path / architecture
+        shutil.copytree(reranker, other)
+        config = json.loads((other / "config.json").read_text("utf-8"))
+        config |= {"architectures": [architecture], "model_type": model_type}
+        (other / "config.json").write_text(json.dumps(config), "utf-8")
+        with raises(UnsupportedModelError, architecture):
+            Highlighter(devices="cpu", reranker=other)
+    own = json.loads((reranker / "config.json").read_text("utf-8"))
+    own["auto_map"] = {"AutoModelForSequenceClassification": "modeling.XLMRobertaForSequenceClassification"}
+    (other / "config.json").write_text(json.dumps(own), "utf-8")
+    with raises(UnsupportedModelError, "auto_map"):
+        Highlighter(devices="cpu", reranker=other)
     with raises(InvalidTypeError, "reranker", ""):
         Highlighter(devices="cpu", reranker="")
     with Highlighter(devices="cpu") as highlighter, raises(InvalidArgumentError, "no reranker", "reranker="):

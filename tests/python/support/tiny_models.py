@@ -251,16 +251,18 @@ def save_known_language_reranker(path: Path) -> tuple[Any, PreTrainedTokenizerFa
     return model, made
 
 
-def save_last_token_reranker(path: Path) -> CrossEncoder:
+def save_last_token_reranker(path: Path, name: str = "Qwen3") -> CrossEncoder:
     """A classifier of the last token, as Qwen3-Reranker-0.6B-seq-cls."""
-    settings = DECODER | {"num_labels": 1, "pad_token_id": 1}
-    model: Any = transformers.Qwen3ForSequenceClassification(
-        transformers.Qwen3Config(vocab_size=VOCABULARY, **settings)
-    )
+    sizes = DECODER if name == "Qwen3" else SIZES | POSITIONS | {"num_key_value_heads": 2}
+    settings = sizes | {"num_labels": 1, "pad_token_id": 1}
+    config = getattr(transformers, f"{name}Config")(vocab_size=VOCABULARY, **settings)
+    model: Any = getattr(transformers, f"{name}ForSequenceClassification")(config)
     randomize(model)
     model.save_pretrained(path)
     _language_tokenizer(path, PAIR_TEMPLATE)
     loaded: CrossEncoder = CrossEncoder(str(path), device="cpu")
+    # For qwen2, transformers 5 cuts words as the real model's tokenizer does, whatever the file says.
+    loaded[0].processor = PreTrainedTokenizerFast.from_pretrained(path)
     return loaded
 
 
