@@ -413,8 +413,9 @@ def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """The type of the arithmetic: bfloat16 on a GPU."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+    """The type of the arithmetic: bfloat16 where it is fast, twice as fast as float32 on a Zen 5."""
+    is_fast = device.type == "cuda" or torch.cpu.get_capabilities().get("avx512_bf16", False)
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_fast)
 
 
 def main() -> None:
