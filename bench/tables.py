@@ -7,9 +7,9 @@ On a page, a comment names the measurement and the columns to show, and everythi
 
 For each machine's record, the newest first, that is a line with the processor, the date and the commit, and every table of
 the record that has all these columns, in this order, and whose introduction begins with what the comment has after the
-comma, if anything. `pages/s = pages a second` shows a column with another title.
-With `newest record`, it is the newest alone. `<!-- goals missed -->` and
-`<!-- goals met -->` write the goals of all records. A missed goal needs a reason in bench/goals.py.
+comma, if anything. `pages/s = pages a second` shows a column with another title. With `newest record`, it is the newest
+alone, for readers who do not know the contenders: `SIDES` has their names, and the last column their order.
+`<!-- goals missed -->` and `<!-- goals met -->` write the goals of all records. A missed goal needs a reason in bench/goals.py.
 
     .venv/bin/python bench/tables.py
     .venv/bin/python bench/tables.py --check
@@ -34,6 +34,17 @@ from bench.goals import REASONS
 REPOSITORY = Path(__file__).resolve().parents[1]
 RECORDS = REPOSITORY / "bench" / "record"
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "docs" / "benchmarks.md"]
+
+# What README calls the sides of records.
+SIDES = {
+    "pullquote": "pullquote, defaults",
+    "pullquote, effort full": 'pullquote, `effort="full"`',
+    "OpenVINO bfloat16": "OpenVINO in bfloat16",
+    "ONNX Runtime float32": "ONNX Runtime in float32",
+    "pipeline bfloat16": "sentence-transformers in bfloat16",
+    "pipeline float32": "sentence-transformers in float32, as installed",
+    "fastembed float32": "fastembed",
+}
 
 BLOCK = re.compile(
     r"<!-- (?P<kind>record|newest record|goals missed|goals met)(?:: (?P<names>[^\n]+))? -->\n"
@@ -112,8 +123,11 @@ def _cores(machine: str) -> str:
     return f"{found[1]} cores" if found else "cores not recorded"
 
 
-def tables(record: Record, introduced_by: str, columns: list[tuple[str, str]]) -> list[str]:
-    """The tables with these columns, given as name and title, each after the line that introduces it."""
+def tables(record: Record, introduced_by: str, columns: list[tuple[str, str]], *, for_newcomers: bool) -> list[str]:
+    """The tables with these columns, given as name and title, each after the line that introduces it.
+
+    Newcomers get the rows in the order of the last column, with names that say what the sides are.
+    """
     found: list[str] = []
     introduction, at = "", 0
     while at < len(record.lines):
@@ -131,9 +145,18 @@ def tables(record: Record, introduced_by: str, columns: list[tuple[str, str]]) -
                 f"| {' | '.join(title for _, title in columns)} |",
                 f"|{'|'.join(rule[index] for index in chosen)}|",
             ]
-            found += [f"| {' | '.join(row[index] for index in chosen)} |" for row in rows]
+            cells = [[row[index] for index in chosen] for row in rows]
+            if for_newcomers:
+                cells = [[SIDES.get(side, side), *others] for side, *others in sorted(cells, key=_number)]
+            found += [f"| {' | '.join(row)} |" for row in cells]
         at = end
     return found
+
+
+def _number(row: list[str]) -> float:
+    """The number that the last cell begins with."""
+    found = re.match(r"[\d.]+", row[-1])
+    return float(found[0]) if found else 0.0
 
 
 def _positions(header: list[str], columns: Iterable[str]) -> list[int]:
@@ -173,7 +196,7 @@ def _blocks(page: Path, records: list[Record], names: str, *, newest: bool) -> I
     having = [
         (record, found)
         for record in records
-        if record.claim == claim and (found := tables(record, introduced_by, columns))
+        if record.claim == claim and (found := tables(record, introduced_by, columns, for_newcomers=newest))
     ]
     if not having:
         sys.exit(f"{page.name}: no record of {source} has a table with the columns {', '.join(parts)}")
