@@ -68,6 +68,7 @@ def test_offsets_of_cite_have_their_unit(server: ServerProcess, offsets: str) ->
         ({"answer": "A claim.", "documents": ["a"], "numbers": [-1]}, "numbers"),
         ({"answer": "A claim.", "documents": ["a"], "pages": 1}, "pages"),
         ({"answer": "A claim.", "documents": ["a", {"id": "not there"}]}, "documents"),
+        ({"answer": "Bread is baked from flour. " * 1025, "documents": ["a"]}, "--max-queries"),
     ],
 )
 def test_invalid_body_of_cite_names_its_field(server: ServerProcess, body: object, field: str) -> None:

@@ -10,7 +10,7 @@ use crate::text::formats::Format;
 pub const MAX_TEXT_BYTES: usize = 1 << 30;
 
 /// Bytes of memory that a call about a page of text holds, for each of its bytes, apart from what the model needs: at most.
-/// Lines of one letter in a block of code need the most: 139 of the heap (tests/memory_growth.rs).
+/// Lines of one letter in a block of code need the most: 139 of the heap (`tests/memory_growth.rs`).
 pub const MEMORY_OF_TEXT: usize = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

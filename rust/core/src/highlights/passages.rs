@@ -82,10 +82,10 @@ fn choose_in_sections(
         if remaining.chars == 0 || remaining.tokens == 0 || count == 0 {
             break;
         }
-        let (page, seed) = (page as usize, seed as usize);
+        let page = page as usize;
         let seen = if bounds.dedupe == Dedupe::Answer { Some(&mut seen) } else { None };
         let steps_before = selections[page].steps;
-        let choice = selections[page].select(seed, bounds, &mut remaining, seen);
+        let choice = selections[page].select(seed as usize, bounds, &mut remaining, seen);
         steps += steps_before - selections[page].steps;
         match choice {
             Choice::Selected => count -= usize::from(bounds.max_passages().is_some()),

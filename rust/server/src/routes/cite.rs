@@ -8,13 +8,16 @@ use serde_json::json;
 use super::highlights::API;
 use crate::app::App;
 use crate::http::body::of_value;
-use crate::http::failure::Failure;
+use crate::http::failure::{Amount, Failure};
 use crate::http::input::Input;
 use crate::http::reply::Reply;
 use crate::routes::item_limits::check_lengths;
 use crate::routes::request_pages::read_pages;
 use crate::routes::route::Route;
 use crate::routes::schemas::Schemas;
+
+/// Sentences of a text for each query that a request may have: every sentence is held against all documents.
+const SENTENCES_PER_QUERY: usize = 16;
 
 pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     let example = json!({
@@ -56,6 +59,14 @@ pub(super) fn cite(app: &App, input: &Input, request: CiteRequest) -> Result<Cit
     let sources = Sources { ids: &ids, titles: &titles, numbers: numbers.as_deref(), pages: documents.len() };
     let call = input.call(None);
     let claims = Claims::read(&answer, &sources, &call.own_checker()).map_err(of_value)?;
+    let most = app.settings.max_queries.saturating_mul(SENTENCES_PER_QUERY);
+    if claims.count() > most {
+        let message = format!(
+            "the text has {} sentences; the maximum is {most}, {SENTENCES_PER_QUERY} times --max-queries",
+            claims.count()
+        );
+        return Err(Failure::of_amount(Amount::TooMuch, "answer", message));
+    }
     input.work_for_queries(claims.count().min(CLAIMS_AT_ONCE))?;
     let texts = documents.iter().map(|page| page.text.as_ref()).collect();
     let pages = Pages { texts, formats: vec![format], titles: titles.clone(), ids: &ids };

@@ -27,7 +27,10 @@ const LONGEST_TAG: usize = 60;
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     if lines.get(at).is_some_and(is_dialogue) {
-        let end = (at..).find(|line| !lines.get(*line).is_some_and(is_dialogue)).unwrap_or(at + 1);
+        let mut end = at + 1;
+        while lines.get(end).is_some_and(is_dialogue) {
+            end += 1;
+        }
         let has_text = (at..end).any(|line| lines.get(line).is_some_and(|line| line.starts_with(DIALOGUE)));
         let run = || Run { blocks: vec![lines.block(at..end, BlockKind::Captions, false)], end };
         return if has_text { Ok(run()) } else { Err(end) };
