@@ -272,7 +272,7 @@ impl Client {
     }
 
     fn prune(&self, pairs: PruneCall, threshold: Option<f32>, options: &Bound<'_, PyDict>) -> PyResult<ClientCall> {
-        let call = self.client.prune(pairs.to_wire(threshold), read_call_options(options)?);
+        let call = self.client.prune(pairs.into_wire(threshold), read_call_options(options)?);
         Ok(self.call(call, |py, pruned| {
             pruning::results(py, pruned.into_iter().map(Into::into).collect()).into_py_any(py)
         }))

@@ -70,11 +70,11 @@ impl ContextText {
         }
     }
 
-    fn to_wire(&self) -> Context<'static> {
+    fn into_wire(self) -> Context<'static> {
         match self {
             Self::Whole(text) => Context::Text(Cow::Owned(text.to_string())),
             Self::Joined(text, spans) => {
-                Context::Sentences(spans.iter().map(|span| Cow::Owned(span.of(text).to_owned())).collect())
+                Context::Sentences(spans.iter().map(|span| Cow::Owned(span.of(&text).to_owned())).collect())
             }
         }
     }
@@ -99,12 +99,12 @@ impl PruneCall {
     }
 
     /// As the body of a request.
-    pub(crate) fn to_wire(&self, threshold: Option<f32>) -> PruneRequest<'static> {
-        let pair = |(question, context): &(PyBackedStr, ContextText)| PrunedPair {
+    pub(crate) fn into_wire(self, threshold: Option<f32>) -> PruneRequest<'static> {
+        let pair = |(question, context): (PyBackedStr, ContextText)| PrunedPair {
             question: Cow::Owned(question.to_string()),
-            context: context.to_wire(),
+            context: context.into_wire(),
         };
-        let pairs = self.0.iter().map(pair).collect();
+        let pairs = self.0.into_iter().map(pair).collect();
         PruneRequest { pairs, threshold, offsets: OffsetUnit::Codepoint }
     }
 }
