@@ -116,7 +116,7 @@ mod tests {
     fn large_requests_wait_for_each_other_and_small_ones_for_none() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let memory = WorkMemory::of(1024 * MIB);
+            let memory = WorkMemory::of(8 * TEXT * MIB);
             let later = Instant::now() + Duration::from_secs(60);
             let acquire = |bytes| Box::pin(memory.acquire(bytes, TEXT, later));
             let first = acquire(4 * MIB).await.unwrap();
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn request_that_never_fits_is_refused() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let memory = WorkMemory::of(1024 * MIB);
+        let memory = WorkMemory::of(8 * TEXT * MIB);
         let refused = runtime.block_on(memory.acquire(8 * MIB, TEXT, Instant::now())).unwrap_err();
         assert_eq!(refused.cause, Cause::Core(ErrorKind::LimitExceeded));
         assert!(refused.message.contains("max-memory-bytes"), "{}", refused.message);
