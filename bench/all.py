@@ -108,6 +108,8 @@ def run_all(names: list[str], repository: Path) -> list[str]:
 
 def main(repository: Path = record.REPOSITORY, records: Path | None = None) -> None:
     """Run what is named, or what has no record of the present code; then write the tables."""
+    # A shell's background jobs start with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     names = listed(repository)
     parser = argparse.ArgumentParser(description="Run the benchmarks that have no record of the present code.")
     parser.add_argument(

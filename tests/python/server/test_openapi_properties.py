@@ -45,7 +45,7 @@ include-path = [
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 422, 504]
 
 [[operations]]
-include-path = ["/answer", "/embed_sparse", "/findSimilar", "/predict"]
+include-path = ["/answer", "/embed_sparse", "/findSimilar", "/predict", "/prune"]
 checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
 checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
 checks.negative_data_rejection.expected-statuses = ["4xx", 501]
