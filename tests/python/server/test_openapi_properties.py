@@ -38,14 +38,14 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 422, 504]
 
 [[operations]]
 include-path = [
-    "/", "/decode", "/embed", "/embedding", "/embeddings", "/invocations", "/pooling", "/rerank", "/reranking", "/score",
+    "/", "/decode", "/embed", "/embedding", "/embeddings", "/invocations", "/pooling", "/prune", "/rerank", "/reranking", "/score",
     "/similarity", "/tokenize", "/detokenize", "/v1/detokenize", "/v1/embed", "/v1/embeddings", "/v1/rerank", "/v1/reranking",
     "/v1/score", "/v2/embed", "/v2/rerank",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 413, 422, 504]
 
 [[operations]]
-include-path = ["/answer", "/embed_sparse", "/findSimilar", "/predict", "/prune"]
+include-path = ["/answer", "/embed_sparse", "/findSimilar", "/predict"]
 checks.not_a_server_error.expected-statuses = ["4xx", 501, 504]
 checks.positive_data_acceptance.expected-statuses = [424, 501, 504]
 checks.negative_data_rejection.expected-statuses = ["4xx", 501]
