@@ -64,7 +64,7 @@ pub use embed::{Embeddings, StreamedEmbedding};
 pub use hosted::{HostEncoder, Hosted};
 pub use options::Question;
 pub use pairs::Pair;
-pub use prune::{Pruned, PrunedText};
+pub use prune::{Pruned, PrunedText, join_sentences};
 use request::check_length;
 pub use request::{MAX_TEXT_BYTES, MEMORY_OF_TEXT, Pairing, Request, Work};
 pub use rerank::PairScores;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use numpy::PyArray1;
-use pullquote_core::engine::{Engine, PrunedText};
+use pullquote_core::engine::{Engine, PrunedText, join_sentences};
 use pullquote_core::error::Result;
 use pullquote_core::runtime::call::Call;
 use pullquote_core::text::page::ByteSpan;
@@ -54,12 +54,7 @@ impl ContextText {
         if context.is_instance_of::<PyString>() {
             return Ok(Self::Whole(texts::one(context, "context")?));
         }
-        let (mut text, mut spans) = (String::new(), Vec::new());
-        for sentence in texts::many(context, "context")? {
-            let start = text.len();
-            text.push_str(&sentence);
-            spans.push(ByteSpan { start, end: text.len() });
-        }
+        let (text, spans) = join_sentences(texts::many(context, "context")?);
         Ok(Self::Joined(text, spans))
     }
 

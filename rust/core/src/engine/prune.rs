@@ -53,6 +53,18 @@ struct PrunedRows {
     query: usize,
 }
 
+/// A text made of its sentences, and where each stands.
+pub fn join_sentences<T: AsRef<str>>(sentences: impl IntoIterator<Item = T>) -> (String, Vec<ByteSpan>) {
+    let mut text = String::new();
+    let add = |sentence: T| {
+        let start = text.len();
+        text.push_str(sentence.as_ref());
+        ByteSpan { start, end: text.len() }
+    };
+    let spans = sentences.into_iter().map(add).collect();
+    (text, spans)
+}
+
 impl Engine {
     /// Adds the tokenizer of a pruner whose weights the encoder has, or else `labels`: an encoder that only computes pairs,
     /// with devices of its own.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pullquote_core::engine::{PrunedText, Work};
+use pullquote_core::engine::{PrunedText, Work, join_sentences};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::text::page::ByteSpan;
 use pullquote_core::text::positions::length;
@@ -25,7 +25,7 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
     }]});
     vec![
         API.compute_body("/prune", respond, "prune", "Find the sentences of texts that answer questions")
-            .described("The pruner of `--pruner` reads each text whole; without one, 422.")
+            .described("The pruner of `--pruner` reads each text whole; without one, 400.")
             .reads(schemas.request::<PruneRequest>(), example)
             .writes_json("What the pruner keeps of each text, in order.", schemas.response::<Pruned>()),
     ]
@@ -70,12 +70,7 @@ fn joined<'body>(context: &'body Context) -> (Cow<'body, str>, Option<Vec<ByteSp
     match context {
         Context::Text(text) => (Cow::Borrowed(text), None),
         Context::Sentences(sentences) => {
-            let (mut text, mut spans) = (String::new(), Vec::with_capacity(sentences.len()));
-            for sentence in sentences {
-                let start = text.len();
-                text.push_str(sentence);
-                spans.push(ByteSpan { start, end: text.len() });
-            }
+            let (text, spans) = join_sentences(sentences);
             (Cow::Owned(text), Some(spans))
         }
     }
