@@ -199,9 +199,13 @@ impl<'page> PageSelection<'page> {
         if is_one && self.has_room(&whole, max_units, remaining) { whole } else { run }
     }
 
-    /// Whether a section with a heading says so little that it is one passage: a card.
+    /// Whether a section with a heading says so little that it is one passage: a card. A table says something else than the
+    /// text above it.
     fn is_short(&self, section: &Range<usize>) -> bool {
-        self.sections.is_titled(section) && self.length(section).chars <= MAX_CARD_CHARS
+        let tables = &self.ranked.units.rows;
+        let next = tables.partition_point(|table| table.end <= section.start);
+        let has_table = tables.get(next).is_some_and(|table| table.start < section.end);
+        self.sections.is_titled(section) && self.length(section).chars <= MAX_CARD_CHARS && !has_table
     }
 
     /// Whether a run within the limits overlaps no passage.

@@ -89,8 +89,9 @@ impl ParsedPage {
 
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, tables, headings, names, labels } = &self.units;
-        let runs = self.windows.len() + groups.len() + paragraphs.len() + 2 * tables.len() + headings.len();
+        let Units { spans, groups, paragraphs, boilerplate, rows, tables, headings, names, labels } = &self.units;
+        let tables = rows.len() + 2 * tables.len();
+        let runs = self.windows.len() + groups.len() + paragraphs.len() + tables + headings.len();
         size_of::<Self>()
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()

@@ -34,6 +34,8 @@ pub struct Units {
     /// Units without content of their own: rules, page numbers, headers, footers, the names of a plain table's columns,
     /// entries of menus and of tables of contents, and code and paragraphs without a letter or digit. Sorted.
     pub boilerplate: Vec<usize>,
+    /// The units of each table, whether its columns have names or not. Sorted.
+    pub rows: Vec<Range<usize>>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
     /// The units of each heading. Sorted.
@@ -141,6 +143,8 @@ impl Units {
         let rules = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Rule);
         let mut boilerplate: Vec<usize> = rules.flat_map(|leaf| leaf.units.clone()).collect();
         boilerplate.extend(contents_entries(text, &spans, &leaves, all_links, check)?);
+        let rows = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Row);
+        let rows: Vec<Range<usize>> = rows.map(|table| table.units.clone()).collect();
         let tables = leaves.iter().filter(|leaf| leaf.header_end > leaf.units.start);
         let tables: Vec<NamedTable> = tables
             .map(|table| NamedTable {
@@ -163,7 +167,7 @@ impl Units {
         boilerplate.dedup();
         let headings = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Heading);
         let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
-        Ok(Self { spans, groups, paragraphs, boilerplate, tables, headings, names, labels })
+        Ok(Self { spans, groups, paragraphs, boilerplate, rows, tables, headings, names, labels })
     }
 
     /// The sections: from a heading, or headings in a row, to the next one.
