@@ -29,10 +29,14 @@ from bench import record
 MEASURED = ["rust", "python", "packages", "Cargo.toml", "Cargo.lock"]
 # The evaluation sets that these take, if they are there; else they take texts that every checkout has.
 SETS = Path("../shared/eval/pages")
+# What precedes them, and their names.
 TAKES = {
-    "whole_pages": ["*.jsonl.gz"],
-    "stored_search": [f"{name}.jsonl.gz" for name in ("squad_pages", "hotpot_pages", "clapnq", "selqa")],
+    "whole_pages": (["--pages"], ["*.jsonl.gz"]),
+    "stored_search": (["--pages"], [f"{name}.jsonl.gz" for name in ("squad_pages", "hotpot_pages", "clapnq", "selqa")]),
+    "quality": (["--reference", str(SETS.parent / "reference.jsonl")], ["*.jsonl.gz"]),
 }
+# These measure nothing else.
+NEED_SETS = {"quality"}
 # Seconds in which a benchmark that is stopped may end its servers.
 GRACE = 10.0
 
@@ -76,11 +80,17 @@ def minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
 
 
+def sets(name: str, repository: Path) -> list[str]:
+    """The arguments that give a benchmark its evaluation sets; none if it takes none, or they are not there."""
+    flags, patterns = TAKES.get(name, ([], []))
+    files = [str(path) for pattern in patterns for path in sorted((repository / SETS).glob(pattern))]
+    return [*flags, *files] if files else []
+
+
 def run(name: str, repository: Path) -> int:
     """Run a benchmark, and return its exit status. Ctrl-C stops it with all of its processes."""
+    command = [sys.executable, str(repository / "bench" / f"{name}.py"), *sets(name, repository)]
     # In a session of its own, so that Ctrl-C reaches it once, from here.
-    sets = [str(path) for pattern in TAKES.get(name, []) for path in sorted((repository / SETS).glob(pattern))]
-    command = [sys.executable, str(repository / "bench" / f"{name}.py"), *(["--pages", *sets] if sets else [])]
     process = subprocess.Popen(command, cwd=repository, start_new_session=True)
     try:
         return process.wait()
@@ -110,7 +120,7 @@ def main(repository: Path = record.REPOSITORY, records: Path | None = None) -> N
     """Run what is named, or what has no record of the present code; then write the tables."""
     # A shell's background jobs start with Ctrl-C ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    names = listed(repository)
+    names = [name for name in listed(repository) if name not in NEED_SETS or sets(name, repository)]
     parser = argparse.ArgumentParser(description="Run the benchmarks that have no record of the present code.")
     parser.add_argument(
         "names", nargs="*", choices=[[], *names], metavar="name", help="run these, with a record or without"

@@ -10,7 +10,10 @@ Calls `highlights()` on pages with questions and answers, and prints for each se
 A set is a ``.jsonl.gz`` file, a page a line:
 ``{"text", "questions": [{"q", "answers": [{"text", "start"}], "need"?}]}`` with offsets in characters.
 
-    .venv/bin/python bench/quality.py DIR_OR_FILE... --questions 10
+With ``--reference`` it takes the sets that the file has figures of, and keeps a record: each figure, and in parentheses that of the
+best reference. A line of the file is a set with one reference.
+
+    .venv/bin/python bench/quality.py DIR_OR_FILE... --reference FILE
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import json
 import random
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +34,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import pullquote
+# The modules in this directory are the package `bench`, for mypy too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import pullquote
+from bench import record
+from bench.options import add_no_record
+
+CLAIM = "quality"
 TOP_KS = (1, 3, 5)
 BUDGETS = (500, 1000, 2000)
 COLUMNS = [f"hit@{k}" for k in TOP_KS] + [f"hit@{c}c" for c in BUDGETS] + ["IoU@1", "chars@1", "chars@3", "bad"]
+# The reference whose lengths are compared: it joins the two others.
+JOINED = "hybrid"
 
 Span = tuple[int, int]
 
@@ -165,6 +177,56 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+Figures = dict[str, float]
+
+
+def read_references(path: Path) -> dict[str, dict[str, Figures]]:
+    """The figures of each reference, by set."""
+    found: dict[str, dict[str, Figures]] = defaultdict(dict)
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        found[row["set"]][row["system"]] = {column: row[column] for column in COLUMNS}
+    return found
+
+
+def means(rows: Iterable[Figures]) -> Figures:
+    """The mean of every figure."""
+    listed = list(rows)
+    return {column: sum(row[column] for row in listed) / len(listed) for column in COLUMNS}
+
+
+def cell(column: str, ours: float, references: dict[str, Figures]) -> str:
+    """A figure, and the best reference's; of lengths, the joined one's."""
+    if column.startswith("chars"):
+        return f"{ours:.0f} ({references[JOINED][column]:.0f})"
+    return f"{ours:.3f} ({max(row[column] for row in references.values()):.3f})"
+
+
+def markdown(around: dict[str, object], ours: dict[str, Figures], references: dict[str, dict[str, Figures]]) -> str:
+    """The record: a row for each set, and the means."""
+    shown = [column for column in COLUMNS if column != "bad"]
+    systems = {system for of_set in references.values() for system in of_set}
+    mean_references = {system: means(references[name][system] for name in ours) for system in systems}
+    mean = means(ours.values())
+    rows = {name: (figures, references[name]) for name, figures in ours.items()} | {"**mean**": (mean, mean_references)}
+    lines = [
+        *record.heading(CLAIM, around),
+        f"{len(ours)} sets; in parentheses the best of {len(systems)} references, of lengths the joined one; "
+        f"{sum(figures['bad'] for figures in ours.values()):.0f} invalid passages.",
+        "",
+        "| set | " + " | ".join(shown) + " |",
+        "|---|" + "---:|" * len(shown),
+    ]
+    lines += [
+        f"| {name} | " + " | ".join(cell(column, figures[column], others) for column in shown) + " |"
+        for name, (figures, others) in rows.items()
+    ]
+    best = max(figures["hit@1"] for figures in mean_references.values())
+    lines += ["", "| first passage holds the answer | share |", "|---|---:|"]
+    lines += [f"| pullquote | {100 * mean['hit@1']:.1f} % |", f"| best reference | {100 * best:.1f} % |"]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Print the table, a row for each set and variant."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -176,10 +238,17 @@ def main() -> None:
     parser.add_argument("--model", help="a model's directory")
     parser.add_argument("--dtype", default="auto", help="what the model computes in (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="append a line for each row to this file")
+    parser.add_argument("--reference", type=Path, help="figures of references, a JSON line for each set and reference")
+    add_no_record(parser)
     arguments = parser.parse_args()
+    around = record.circumstances()
+    references = read_references(arguments.reference) if arguments.reference else {}
     files = [file for path in arguments.sets for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
+    if references:
+        files = [file for file in files if file.name.removesuffix(".jsonl.gz") in references]
     if not files:
         sys.exit(f"no .jsonl.gz file in {', '.join(map(str, arguments.sets))}")
+    ours: dict[str, Figures] = {}
     print("| set | n | variant | " + " | ".join(COLUMNS) + " | s |")
     print("|---" * (len(COLUMNS) + 4) + "|")
     with pullquote.Highlighter(arguments.model, dtype=arguments.dtype) as highlighter:
@@ -189,12 +258,16 @@ def main() -> None:
             for variant in arguments.variants:
                 began = time.perf_counter()
                 row = evaluate(highlighter, pages, VARIANTS[variant])
+                ours |= {name: row} if variant == "default" else {}
                 cells = [f"{row[c]:.0f}" if c.startswith(("chars", "bad")) else f"{row[c]:.3f}" for c in COLUMNS]
                 seconds = time.perf_counter() - began
                 print(f"| {name} | {count} | {variant} | " + " | ".join(cells) + f" | {seconds:.0f} |", flush=True)
                 if arguments.json:
                     with arguments.json.open("a") as out:
                         print(json.dumps({"set": name, "n": count, "variant": variant, **row}), file=out)
+    if references and ours:
+        raw = around | {"sets": ours}
+        record.publish(CLAIM, raw, markdown(around, ours, references), keeps=not arguments.no_record)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ For each machine's record, the newest first, that is a line with the processor, 
 the record that has all these columns, in this order, and whose introduction begins with what the comment has after the
 comma, if anything. `pages/s = pages a second` shows a column with another title. With `newest record`, it is the newest
 alone, for readers who do not know the contenders: `SIDES` has their names, and the last column their order.
+`<!-- value: quality | pullquote | share -->0.8<!-- end -->` is a cell of the newest record of a claim: its row and its column.
 `<!-- goals missed -->` and `<!-- goals met -->` write the goals of all records. A missed goal needs a reason in bench/goals.py.
 
     .venv/bin/python bench/tables.py
@@ -33,7 +34,7 @@ from bench.goals import REASONS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RECORDS = REPOSITORY / "bench" / "record"
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "docs" / "benchmarks.md"]
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "docs" / "benchmarks.md", REPOSITORY / "docs" / "quality.md"]
 
 # What README calls the sides of records.
 SIDES = {
@@ -50,6 +51,7 @@ BLOCK = re.compile(
     r"<!-- (?P<kind>record|newest record|goals missed|goals met)(?:: (?P<names>[^\n]+))? -->\n"
     r"(?:(?!<!-- ).*\n)*?<!-- end of record -->"
 )
+VALUE = re.compile(r"(<!-- value: (\w+) \| ([^|\n]+) \| ([^|\n]+) -->)[^<\n]*(<!-- end -->)")
 GOAL = re.compile(r"- goal (met|\*\*missed\*\*): (.+): (\S+) \((at .+)\)")
 
 
@@ -186,7 +188,25 @@ def filled(page: Path, text: str, records: list[Record]) -> str:
             lines = list(_blocks(page, records, found["names"], newest=found["kind"] == "newest record"))
         return "\n".join([first, "", *lines, "", last])
 
-    return BLOCK.sub(block, text)
+    def value(found: re.Match[str]) -> str:
+        start, claim, row, column, end = found.groups()
+        return start + _value(page, records, claim, (row, column)) + end
+
+    return VALUE.sub(value, BLOCK.sub(block, text))
+
+
+def _value(page: Path, records: list[Record], claim: str, at: tuple[str, str]) -> str:
+    """The cell of a row and a column in the newest record that has them."""
+    row, column = at
+    for record in records:
+        columns: list[str] = []
+        for line in record.lines if record.claim == claim else []:
+            cells = _cells(line) if line.startswith("|") else []
+            if column in cells:
+                columns = cells
+            elif len(cells) == len(columns) and cells[:1] == [row]:
+                return cells[columns.index(column)]
+    sys.exit(f"{page.name}: no record of {claim} has a row {row!r} with a column {column!r}")
 
 
 def _blocks(page: Path, records: list[Record], names: str, *, newest: bool) -> Iterator[str]:
