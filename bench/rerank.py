@@ -69,7 +69,7 @@ def save_model(path: Path) -> None:
 
 
 def export(model: Path) -> None:
-    """Write the model as ONNX beside its weights, and a copy that ONNX Runtime quantizes dynamically."""
+    """Write the model as ONNX next to its weights, and a copy that ONNX Runtime quantizes dynamically."""
     import torch  # noqa: PLC0415 - slow to import
     import transformers  # noqa: PLC0415
     from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415

@@ -127,6 +127,19 @@ def test_evaluation_sets_are_taken_where_they_are(repository: Path) -> None:
     assert (repository / "record/arguments").read_text() == f"--pages {sets / 'a.jsonl.gz'}"
 
 
+def test_benchmark_that_needs_sets_is_left_out_without_them(repository: Path) -> None:
+    (repository / "bench/README.md").write_text("| `quality.py`, `fast.py` | sets |\n")
+    (repository / "bench/quality.py").write_text(BENCHMARK.format(name="quality"))
+    git(repository, "commit", "--quiet", "-am", "needs sets")
+    drive(repository)
+    assert runs(repository) == ["fast"]
+    sets = repository / runner.SETS
+    sets.mkdir(parents=True)
+    (sets / "a.jsonl.gz").touch()
+    drive(repository)
+    assert runs(repository) == ["fast", "quality"]
+
+
 def test_ctrl_c_stops_the_benchmark_and_the_next_call_goes_on(repository: Path) -> None:
     sleeps = "import time; open('record/started', 'w').close(); time.sleep(600)\n"
     (repository / "bench/slow.py").write_text(sleeps)
@@ -217,6 +230,17 @@ def test_columns_of_the_same_name_are_told_apart(records: list[tables.Record], t
     lines = fill("newest record: speed | ours | ratio | ratio", records, tmp_path)
     assert lines[1:] == ["640 rows:", "| ours | ratio | ratio |", "|---|---:|---:|", "| a | 2 | 3 |"]
     assert len(fill("newest record: speed | side | tokens", records, tmp_path)) == 9
+
+
+def test_value_in_a_sentence_is_that_of_the_newest_record(records: list[tables.Record], tmp_path: Path) -> None:
+    page = tmp_path / "docs/page.md"
+    text = "It takes <!-- value: speed | ours | least -->2.0<!-- end --> s, and <!-- value: speed | a | ratio --><!-- end -->.\n"
+    filled = tables.filled(page, text, records)
+    assert filled == text.replace("2.0", "1.0").replace("ratio --><", "ratio -->2<")
+    assert tables.filled(page, filled, records) == filled
+    for marker in ("speed | theirs | least", "speed | ours | most", "other | ours | least"):
+        with pytest.raises(SystemExit, match=r"page\.md"):
+            tables.filled(page, f"<!-- value: {marker} -->1<!-- end -->", records)
 
 
 def test_table_without_a_record_is_an_error(records: list[tables.Record], tmp_path: Path) -> None:
