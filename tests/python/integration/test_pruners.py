@@ -397,5 +397,9 @@ def test_server_prunes(coverage: Path) -> None:
         info = server.client.get("/info").json()["pruner"]
         assert (info["name"], info["sha"], info["licence"]) == (coverage.name, identity.id, None)
         assert info["threshold"] == pytest.approx(0.1)
+        listed = server.client.get("/v1/models").json()["data"][1:]
+        assert [(one["id"], one["model_sha"], one["capabilities"]) for one in listed] == [
+            (coverage.name, identity.id, ["prune"])
+        ]
         auto = server.client.post("/highlights", json=body | {"documents": [OTHER], "min_score": "auto"}).json()
         assert auto["results"][0]["highlights"] == []

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+import transformers
 from numpy.typing import NDArray
 
 from pullquote import Highlighter, _cli, _native
@@ -21,7 +22,7 @@ from pullquote.client import Client
 from pullquote.engine import Engine, Hosted, Planner
 from pullquote.errors import DeadlineExceededError, InvalidArgumentError, InvalidTypeError, UnsupportedModelError
 from support import tiny_models
-from support.messages import raises
+from support.messages import names_all, raises
 from support.server_process import ServerProcess, running_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.errors.TruncationWarning")]
@@ -420,7 +421,6 @@ def test_server_ranks_with_reranker(server: ServerProcess, coverage: Path) -> No
     assert alone[0]["label"] == "LABEL_0"
     predicted = server.client.post("/predict", json={"inputs": pairs, "raw_scores": True}).json()
     assert predicted[1][0]["score"] == pytest.approx(logits[0].score, abs=1e-3)
-    assert server.client.post("/predict", json={"inputs": "a"}).status_code == 422
     raw = server.client.post("/score", json={"text_1": QUERY, "text_2": DOCUMENTS[1], "use_activation": False}).json()
     assert raw["data"][0]["score"] == pytest.approx(logits[0].score, abs=1e-3)
     found = server.client.post("/highlights", json={"query": QUERY, "documents": PAGES}).json()
@@ -440,6 +440,12 @@ def test_clients_of_other_servers_name_the_reranker(server: ServerProcess, cover
         info = server.client.get("/info").json()
         assert info["reranker"] == {"name": coverage.name, "sha": highlighter.reranker_id}
     name = info["reranker"]["name"]
+    models = server.client.get("/v1/models").json()["data"]
+    assert models[0]["id"] != name
+    assert [(one["id"], one["model_sha"], one["max_model_len"], one["capabilities"]) for one in models[1:]] == [
+        (name, info["reranker"]["sha"], 512, ["rerank", "classify"])
+    ]
+    assert server.client.get(f"/v1/models/{name}").json() == models[1]
     cohere = pytest.importorskip("cohere")
     with httpx.Client() as http:
         ranked = cohere.ClientV2("any", base_url=server.url, httpx_client=http).rerank(
@@ -458,6 +464,44 @@ def test_clients_of_other_servers_name_the_reranker(server: ServerProcess, cover
     other = server.client.post("/score", json={"model": "other", "queries": QUERY, "documents": DOCUMENTS})
     assert other.status_code == 404
     assert server.client.post("/embeddings", json={"model": name, "input": "a"}).status_code == 404
+
+
+def test_predict_scores_texts_alone(saved: dict[str, Any], tmp_path: Path) -> None:
+    """As Text Embeddings Inference: a text is a sequence of its own, and not the second one of a pair."""
+    path = tmp_path / "model"
+    shutil.copytree(saved["bert"][0], path)
+    config = json.loads((path / "config.json").read_text("utf-8")) | {"id2label": {"0": "relevant"}}
+    (path / "config.json").write_text(json.dumps(config), "utf-8")
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(path)
+    query, text = QUERIES[1], PASSAGES[3]
+
+    def expected(*texts: str) -> list[dict[str, Any]]:
+        with torch.no_grad():
+            logit = float(model(**tokenizer(*texts, return_tensors="pt")).logits[0, 0])
+        return [{"label": "relevant", "score": pytest.approx(logit, abs=1e-4)}]
+
+    assert abs(expected(text)[0]["score"].expected - expected(query, text)[0]["score"].expected) > 0.1
+    with running_server("--dtype", "float32", "--reranker", str(path)) as other:
+
+        def predict(inputs: Any) -> httpx.Response:
+            return other.client.post("/predict", json={"inputs": inputs, "raw_scores": True})
+
+        assert predict(text).json() == expected(text) == predict([text]).json()
+        assert predict([query, text]).json() == expected(query, text)
+        assert predict([[text], [query, text]]).json() == [expected(text), expected(query, text)]
+        # A text that is longer than a row has the score of its best window.
+        assert predict(" ".join(PASSAGES * 3)).status_code == 200
+        invalid: list[Any] = [["a", "b", "c"], [["a", "b", "c"]], [[]], 3]
+        for wrong in invalid:
+            refused = predict(wrong)
+            assert (refused.status_code, refused.json()["error_type"]) == (422, "Validation")
+            assert names_all(refused.json()["error"], "inputs", "a text, a pair of texts")
+    with running_server("--dtype", "float32", "--reranker", str(saved["tied"][0])) as other:
+        refused = predict(text)
+        assert refused.status_code == 400
+        assert "pairs of a query and a text" in refused.json()["error"]
+        assert predict([query, text]).status_code == 200
 
 
 def test_truncation_of_long_queries_is_as_in_text_embeddings_inference(server: ServerProcess) -> None:

@@ -87,32 +87,37 @@ impl Engine {
         self.reranker_model.as_ref().map(Model::name)
     }
 
+    /// What its files call the reranker's only label, if they name it.
+    pub fn reranker_label(&self) -> Option<&str> {
+        self.reranker_model.as_ref()?.config.get("id2label")?.get("0")?.as_str()
+    }
+
     /// The tokenizer of the reranker, if there is one.
     pub const fn reranker(&self) -> Option<&PairTokens> {
         self.reranker.as_ref()
     }
 
-    /// Scores each query's passages with the reranker, as a future that a driver runs. A passage that is longer than a
-    /// row is read in overlapping windows, and has the score of the best.
+    /// Scores each query's passages with the reranker, as a future that a driver runs; without a query, passages alone. A
+    /// passage that is longer than a row is read in overlapping windows, and has the score of the best.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] without a reranker; [`ErrorKind::InvalidText`] for a text over
+    /// [`ErrorKind::InvalidArgument`] without a reranker, and without a query for one that is a language model; [`ErrorKind::InvalidText`] for a text over
     /// [`MAX_TEXT_BYTES`](super::MAX_TEXT_BYTES); errors of the encoder and of [`Call::check`].
     pub async fn score_passages(
         &self,
-        asked: &[(&str, &[&str])],
+        asked: &[(Option<&str>, &[&str])],
         limits: PairLimits,
         call: &Call<'_>,
     ) -> Result<PairScores> {
         let scheduler = self.scheduler()?;
         let call = &call.with_shutdown(&self.shutdown);
         let tokens = self.reranker.as_ref().ok_or_else(no_reranker)?;
-        let texts = || asked.iter().flat_map(|(query, passages)| passages.iter().chain([query]));
+        let texts = || asked.iter().flat_map(|(query, passages)| passages.iter().chain(query));
         texts().try_for_each(|text| check_length(text))?;
         let began = Instant::now();
         let read = self.pool.run(call, texts().map(|text| text.len()).sum(), |check| {
             text_pool::map(asked, |(query, passages)| {
-                let PairRows { page, counts, is_query_cut } = tokens.rows(query, passages, limits, check)?;
+                let PairRows { page, counts, is_query_cut } = tokens.rows(*query, passages, limits, check)?;
                 Ok((Arc::new(page), counts, is_query_cut))
             })
         })?;
@@ -139,7 +144,7 @@ impl Engine {
     /// As [`Self::score_passages`], also without either.
     pub async fn relevance(&self, query: &str, texts: &[&str], is_raw: bool, call: &Call<'_>) -> Result<Vec<f32>> {
         if self.reranker.is_some() || !self.is_late_interaction() {
-            let scored = self.score_passages(&[(query, texts)], PairLimits::NONE, call).await?;
+            let scored = self.score_passages(&[(Some(query), texts)], PairLimits::NONE, call).await?;
             let score = if is_raw { |logit| logit } else { probability::score };
             return Ok(scored.logits.into_iter().map(score).collect());
         }
@@ -147,11 +152,8 @@ impl Engine {
         let Some(query) = self.rows(&[TextOrIds::Text(query)], Role::Query, &options, call)?.pop() else {
             return Ok(Vec::new());
         };
-        #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
-        let divisor = if is_raw { 1.0 } else { query.vectors().max(1) as f32 };
         let texts = self.passage_windows(texts, PairLimits::NONE, call)?;
-        let (sums, _) = self.maxsim(vec![(query, texts)], call).await?;
-        Ok(sums.into_iter().map(|sum| sum / divisor).collect())
+        Ok(self.maxsim(vec![(query, texts)], is_raw, call).await?.0)
     }
 
     /// The values of all rows, in one job: a score, or labels of tokens. Equal and cached ones are not computed again;

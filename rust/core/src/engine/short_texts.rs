@@ -12,7 +12,7 @@ use super::{Effort, Pairing, token_count};
 use crate::encoder::cosine::cosines;
 use crate::error::Result;
 use crate::ranking::cosine_scale::CosineScale;
-use crate::ranking::maxsim::maxsim;
+use crate::ranking::maxsim::mean_maxsim;
 use crate::ranking::parsed_page::PreparedPage;
 use crate::ranking::query_match::Query;
 use crate::ranking::static_vectors::{StaticVectors, UnitTokens};
@@ -100,12 +100,6 @@ pub(super) async fn encode(context: &mut CallContext<'_, '_>, texts: &[(Role, &s
     };
     let vectors = engine.cache.vectors(&keys, |row| widths[row], encode).await?;
     Ok(vectors.iter().map(|vector| vector.to_vec()).collect())
-}
-
-/// The score of a text, on the scale of cosines.
-#[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
-fn mean_maxsim(query: &[f32], text: &[f32], width: usize) -> f32 {
-    maxsim(query, text, width) / (query.len() / width).max(1) as f32
 }
 
 /// The cosines of each query with titles, by static vectors.

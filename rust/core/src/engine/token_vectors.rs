@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::embed::{all_rows, page_of};
 use super::{Engine, token_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ranking::maxsim::maxsim;
+use crate::ranking::maxsim::{maxsim, mean_maxsim};
 use crate::runtime::call::Call;
 use crate::runtime::text_pool;
 use crate::scheduler::batches::Wanted;
@@ -86,12 +86,17 @@ impl Engine {
         Ok(windows.into_iter().map(rows).collect())
     }
 
-    /// `MaxSim` of each query with its texts in float32, and the number of tokens that were encoded: the sum over the
-    /// query's tokens. A text has the score of the best of its windows.
+    /// `MaxSim` of each query with its texts in float32, and the number of tokens that were encoded: the mean over the
+    /// query's tokens, or the sum where `is_raw`. A text has the score of the best of its windows.
     ///
     /// # Errors
     /// As [`Self::token_vectors`].
-    pub async fn maxsim(&self, asked: Vec<(Row, Vec<Vec<Row>>)>, call: &Call<'_>) -> Result<(Vec<f32>, usize)> {
+    pub async fn maxsim(
+        &self,
+        asked: Vec<(Row, Vec<Vec<Row>>)>,
+        is_raw: bool,
+        call: &Call<'_>,
+    ) -> Result<(Vec<f32>, usize)> {
         let width = self.token_width().unwrap_or(1);
         let (queries, texts): (Vec<Row>, Vec<Vec<Vec<Row>>>) = asked.into_iter().unzip();
         let of_queries: Vec<usize> = queries.iter().map(Row::vectors).collect();
@@ -111,10 +116,11 @@ impl Engine {
                     .map(|windows| (query, windows.iter().map(|count| take(&mut rest, count * width)).collect())),
             );
         }
+        let score = if is_raw { maxsim } else { mean_maxsim };
         let scores = self.pool.run(call, size_of_val(windows.as_slice()), |check| {
             text_pool::map(&pairs, |(query, windows)| {
                 check()?;
-                Ok(windows.iter().map(|window| maxsim(query, window, width)).fold(f32::NEG_INFINITY, f32::max))
+                Ok(windows.iter().map(|window| score(query, window, width)).fold(f32::NEG_INFINITY, f32::max))
             })
         })?;
         Ok((scores, tokens))

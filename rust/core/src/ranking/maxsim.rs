@@ -3,7 +3,7 @@
 //!
 //! A text's token vectors are kept in bytes with a scale for each token, a quarter of their size: cosines differ by a
 //! few thousandths. The tokens of one unit of a window, with the special tokens around it, give that unit's score from
-//! the same vectors. [`maxsim`] is the plain formula, for texts that are scored once.
+//! the same vectors. [`maxsim`] and [`mean_maxsim`] are the plain formula, for texts that are scored once.
 
 use crate::tokens::TokenPlace;
 
@@ -18,6 +18,12 @@ pub fn maxsim(query: &[f32], text: &[f32], width: usize) -> f32 {
         text.chunks_exact(width).map(dot).reduce(f32::max).unwrap_or(0.0)
     };
     query.chunks_exact(width).map(best).sum()
+}
+
+/// The mean over the query's tokens, on the scale of cosines.
+#[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
+pub fn mean_maxsim(query: &[f32], text: &[f32], width: usize) -> f32 {
+    maxsim(query, text, width) / (query.len() / width).max(1) as f32
 }
 
 /// The vectors of a query's tokens.
@@ -162,9 +168,7 @@ mod tests {
             let of = |is_there: &dyn Fn(&TokenPlace) -> bool| -> f32 {
                 let tokens = text.chunks_exact(width).zip(&places).filter(|(_, place)| is_there(place));
                 let tokens: Vec<f32> = tokens.flat_map(|(token, _)| token.iter().copied()).collect();
-                #[expect(clippy::cast_precision_loss, reason = "small")]
-                let count = (query.len() / width) as f32;
-                maxsim(&query, &tokens, width) / count
+                mean_maxsim(&query, &tokens, width)
             };
             let window = WindowTokens::new(&text, width, &places);
             let scores = QueryTokens::new(&query, width).scores(&window, 3);

@@ -93,16 +93,27 @@ impl PairTokens {
         self.tokens.check_vocabulary(rows)
     }
 
-    /// The rows of a query with each passage. One that is too long for a row has several, of windows that overlap; of a
-    /// language model's text it has one, with its start.
-    pub fn rows(&self, query: &str, passages: &[&str], limits: PairLimits, check: &Check) -> Result<PairRows> {
-        let (around, first_type) = match &self.join {
-            Join::Template { around, first_type } => (around, *first_type),
-            Join::Prompt(prompt) => {
+    /// The rows of a query with each passage, or of each passage alone. One that is too long for a row has several, of
+    /// windows that overlap; of a language model's text it has one, with its start.
+    pub fn rows(&self, query: Option<&str>, passages: &[&str], limits: PairLimits, check: &Check) -> Result<PairRows> {
+        let alone;
+        let (around, first_type) = match (&self.join, query) {
+            (Join::Template { around, first_type }, Some(_)) => (around, *first_type),
+            (Join::Template { .. }, None) => {
+                alone = [self.tokens.prefix.clone(), Vec::new(), self.tokens.suffix.clone()];
+                (&alone, None)
+            }
+            (Join::Prompt(prompt), Some(query)) => {
                 return self.prompted(prompt, query, passages, (self.tokens.limit, limits.tokens), check);
             }
+            (Join::Prompt(_), None) => {
+                let message =
+                    "this reranker is a language model, which scores pairs of a query and a text, and no text alone";
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
+            }
         };
-        let (query, is_query_cut) = self.query(around, query, check)?;
+        let (query, is_query_cut) =
+            query.map(|query| self.query(around, query, check)).transpose()?.unwrap_or_default();
         let windows = text_pool::map(passages, |text| {
             check()?;
             let mut windows = self.windows(around, text, query.len(), limits.tokens, check)?;

@@ -85,14 +85,14 @@ pub(super) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         API.post("/embed_sparse", other_model, "embedSparse", refused)
             .described("Text Embeddings Inference returns a weight for each word of a vocabulary.")
             .fails(&[424]),
-        API.compute("/predict", predict, "predict", "Score pairs of a query and a text by the reranker")
+        API.compute("/predict", predict, "predict", "Score pairs of a query and a text, or texts, by the reranker")
             .described("Without a reranker, 424: the model gives one vector for each text.")
             .reads(
                 schemas.request::<PredictRequest>(),
                 json!({"inputs": [["How is bread made?", "Bread is baked from flour."]]}),
             )
             .writes_json(
-                "For each pair, in order, a list of one score; for a pair alone that list.",
+                "For each pair or text, in order, a list of one score; for one alone that list.",
                 json!({"anyOf": [
                     {"type": "array", "items": {"type": "array", "items": prediction}},
                     {"type": "array", "items": prediction},

@@ -179,10 +179,10 @@ fn scores(app: &App, input: &Input) -> Result<Reply, Failure> {
     let limits = PairLimits { tokens: tokens.unwrap_or(usize::MAX), ..PairLimits::NONE };
     let texts: Vec<&str> = documents.iter().map(String::as_str).collect();
     let (all, work) = if app.engine.reranker().is_some() {
-        let asked: Vec<(&str, &[&str])> = if let [query] = queries.as_slice() {
-            vec![(query, &texts)]
+        let asked: Vec<(Option<&str>, &[&str])> = if let [query] = queries.as_slice() {
+            vec![(Some(query), &texts)]
         } else {
-            queries.iter().map(String::as_str).zip(texts.chunks(1)).collect()
+            queries.iter().map(|query| Some(query.as_str())).zip(texts.chunks(1)).collect()
         };
         let scored = by_reranker(app, &asked, truncation, limits, is_raw, ("queries", input))?;
         (scored.scores, scored.work)

@@ -26,26 +26,26 @@ pub(in crate::routes) fn routes(schemas: &mut Schemas) -> Vec<Route> {
         "example": "{model_name}",
     });
     vec![
-        API.get("/v1/models", models, "listModels", "List the model")
-            .writes_json("The only model.", schemas.response::<Models>()),
-        API.get("/models", models, "listModelsAtRoot", "List the model")
-            .writes_json("The only model.", schemas.response::<Models>()),
-        Route { parameters: vec![name], ..API.get("/v1/models/{model}", model, "getModel", "Return the model") }
+        API.get("/v1/models", models, "listModels", "List the models")
+            .writes_json("The model, then the reranker or the pruner.", schemas.response::<Models>()),
+        API.get("/models", models, "listModelsAtRoot", "List the models")
+            .writes_json("The model, then the reranker or the pruner.", schemas.response::<Models>()),
+        Route { parameters: vec![name], ..API.get("/v1/models/{model}", model, "getModel", "Return a model") }
             .writes_json("The model.", schemas.response::<ServedModel>())
             .fails(&[404, 422]),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Models<'app> {
+struct Models {
     #[schemars(extend("const" = "list"))]
     object: &'static str,
-    data: [ServedModel<'app>; 1],
+    data: Vec<ServedModel>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct ServedModel<'app> {
-    id: &'app str,
+struct ServedModel {
+    id: String,
     #[schemars(extend("const" = "model"))]
     object: &'static str,
     /// Start of the server, in seconds since 1970.
@@ -60,7 +60,7 @@ struct ServedModel<'app> {
     #[schemars(extend("const" = "pullquote"))]
     backend: &'static str,
     /// As infinity's clients read it.
-    capabilities: [&'static str; 2],
+    capabilities: Vec<&'static str>,
 }
 
 /// Requests of the server.
@@ -78,23 +78,29 @@ struct ModelStats {
 }
 
 async fn models(State(app): State<Arc<App>>) -> Response {
-    Json(Models { object: "list", data: [served(&app, app.model_id().await)] }).into_response()
+    Json(Models { object: "list", data: served(&app).await }).into_response()
 }
 
-async fn model(State(app): State<Arc<App>>, Name(model): Name) -> Result<Response, Failure> {
-    check_model(&ModelName(Some(model)), &app)?;
-    Ok(Json(served(&app, app.model_id().await)).into_response())
+async fn model(State(app): State<Arc<App>>, Name(name): Name) -> Result<Response, Failure> {
+    let mut served = served(&app).await;
+    // The first one has more names.
+    let index = match served.iter().position(|model| model.id == name) {
+        Some(index) => index,
+        None => check_model(&ModelName(Some(name)), &app).map(|()| 0)?,
+    };
+    Ok(Json(served.swap_remove(index)).into_response())
 }
 
-fn served(app: &App, model_sha: Option<String>) -> ServedModel<'_> {
+/// The model, and the reranker or the pruner.
+async fn served(app: &App) -> Vec<ServedModel> {
     let (running, queued) = app.admission.state();
-    ServedModel {
-        id: &app.settings.model_name,
+    let entry = |id: String, model_sha, max_model_len, capabilities| ServedModel {
+        id,
         object: "model",
         created: app.started,
         owned_by: "pullquote",
         model_sha,
-        max_model_len: app.engine.max_tokens(),
+        max_model_len,
         stats: ModelStats {
             #[expect(clippy::cast_precision_loss, reason = "a fraction of few requests")]
             queue_fraction: queued as f64 / app.settings.max_queue.max(1) as f64,
@@ -103,6 +109,16 @@ fn served(app: &App, model_sha: Option<String>) -> ServedModel<'_> {
             batch_size: app.engine.batching().max_rows,
         },
         backend: "pullquote",
-        capabilities: ["embed", "rerank"],
+        capabilities,
+    };
+    let (name, longest) = (app.settings.model_name.clone(), app.engine.max_tokens());
+    let mut served = vec![entry(name, app.model_id().await, longest, vec!["embed", "rerank"])];
+    if let (Some(name), Some(reranker)) = (app.engine.reranker_name(), app.engine.reranker()) {
+        served.push(entry(name, app.reranker_id().await, reranker.max_tokens(), vec!["rerank", "classify"]));
     }
+    if let Some(pruner) = app.engine.pruner() {
+        let longest = pruner.pairs().max_tokens();
+        served.push(entry(pruner.name().to_owned(), app.pruner_id().await, longest, vec!["prune"]));
+    }
+    served
 }

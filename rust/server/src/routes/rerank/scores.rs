@@ -52,7 +52,7 @@ pub(super) fn score(
     input: &Input,
 ) -> Result<Scored, Failure> {
     if app.engine.reranker().is_some() {
-        return by_reranker(app, &[(&query.text, texts)], query.truncation, limits, is_raw, ("query", input));
+        return by_reranker(app, &[(Some(&query.text), texts)], query.truncation, limits, is_raw, ("query", input));
     }
     let items = vec![Item::Text(query.text.clone())];
     let inputs = FieldInputs { field: "query", items, role: Role::Query, truncation: query.truncation };
@@ -95,21 +95,18 @@ pub(in crate::routes) fn by_maxsim(
     let windows = app.engine.passage_windows(texts, limits, &call)?;
     let (count, tokenization) = (windows.iter().map(Vec::len).sum(), began.elapsed());
     let each = if rows.len() == 1 { texts.len() } else { 1 };
-    #[expect(clippy::cast_precision_loss, reason = "a number of tokens")]
-    let divisor = |row: &Row| if is_raw { 1.0 } else { row.vectors().max(1) as f32 };
-    let divisors: Vec<f32> = rows.iter().flat_map(|row| std::iter::repeat_n(divisor(row), each)).collect();
     let mut windows = windows.into_iter();
     let asked = rows.into_iter().map(|row| (row, windows.by_ref().take(each).collect())).collect();
-    let (sums, encoded) = app.engine.wait(&call, app.engine.maxsim(asked, &call))?;
+    let (scores, encoded) = app.engine.wait(&call, app.engine.maxsim(asked, is_raw, &call))?;
     let work = Work { windows: count, encoded: count, tokens: encoded, truncated, ..Work::default() };
-    let scores = sums.into_iter().zip(divisors).map(|(sum, divisor)| sum / divisor);
-    Ok(Scored { scores: scores.collect(), work, tokenization })
+    Ok(Scored { scores, work, tokenization })
 }
 
-/// The reranker's scores of each query's documents, one after the other: probabilities, or logits where `is_raw`.
+/// The reranker's scores of each query's documents, one after the other, or of documents alone: probabilities, or logits
+/// where `is_raw`.
 pub(in crate::routes) fn by_reranker(
     app: &App,
-    asked: &[(&str, &[&str])],
+    asked: &[(Option<&str>, &[&str])],
     truncation: Truncation,
     limits: PairLimits,
     is_raw: bool,
