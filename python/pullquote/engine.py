@@ -6,18 +6,21 @@ Also the classes that engines report with.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pullquote._engine.handle import EngineHandle
-from pullquote._engine.hosted import Hosted, HostedCall, Plan, Planner
+from pullquote._engine.hosted import Hosted, HostedCall, HostedCite, Plan, Planner
 from pullquote._engine.page_files import read_files
 from pullquote._native import Batch, CacheState, DeviceState, EngineSettings, FinishedRequest, Progress, StageTime, Work
 from pullquote._native import Engine as NativeEngine
+from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import Options, Pages, Request, check_request
 from pullquote._request.signatures import checked
+from pullquote._results.cited import Cited
 from pullquote._results.fields import Match
 from pullquote._results.highlights import Highlights
 from pullquote.errors import InvalidArgumentError, PullquoteError
@@ -29,6 +32,7 @@ __all__ = [
     "Engine",
     "Hosted",
     "HostedCall",
+    "HostedCite",
     "Match",
     "Plan",
     "Planner",
@@ -41,13 +45,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class RequestOutput:
-    """A finished request: its `outputs` or its `error`, and how far it got (`progress`)."""
+    """A finished request: its `outputs`, what it `cited`, or its `error`; and how far it got (`progress`)."""
 
     request_id: str
     outputs: Highlights | None
     error: PullquoteError | None
     progress: Progress
     finished: bool = True
+    cited: Cited | None = None
+    """Of `Engine.add_cite`."""
 
 
 class Engine(EngineHandle):
@@ -108,6 +114,23 @@ class Engine(EngineHandle):
                 message = f"{name} must be 0 or more, or None for no limit, not {limit!r}"
                 raise InvalidArgumentError(message)
         request = read_files(check_request(query, texts, options))
+        with self._adding(request_id, request):
+            self._native.add_request(request_id, request, limit_windows, limit_tokens)
+
+    @checked
+    def add_cite(self, request_id: str, answer: str, pages: Pages, **options: Unpack[CiteOptions]) -> None:
+        """Add a request that finds what supports each sentence of a text; its `RequestOutput` has it as `cited`.
+
+        Arguments are those of `Highlighter.cite`. Raises its errors for bad arguments, and `InvalidArgumentError` if an
+        unfinished request has this id.
+        """
+        call = check_cite(answer, pages, options)
+        request = read_files(call.request)
+        with self._adding(request_id, request):
+            self._native.add_cite(request_id, request, call.ids, call.numbers)
+
+    @contextmanager
+    def _adding(self, request_id: str, request: Request) -> Iterator[None]:
         with self._lock:
             if request_id in self._requests:
                 message = f"request {request_id!r} is not finished; each unfinished request needs its own id"
@@ -115,7 +138,7 @@ class Engine(EngineHandle):
             # Before the native call: another thread's step may finish the request at once.
             self._requests[request_id] = request
             try:
-                self._native.add_request(request_id, request, limit_windows, limit_tokens)
+                yield
             except BaseException:
                 del self._requests[request_id]
                 raise
@@ -152,4 +175,5 @@ class Engine(EngineHandle):
 def _output(done: FinishedRequest, request: Request) -> RequestOutput:
     outputs = None if done.columns is None else Highlights(request, done.columns)
     error = done.error if isinstance(done.error, PullquoteError) else None
-    return RequestOutput(done.request_id, outputs, error, done.progress)
+    cited = None if done.cited is None else Cited.of_json(done.cited)
+    return RequestOutput(done.request_id, outputs, error, done.progress, cited=cited)

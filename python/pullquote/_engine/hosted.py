@@ -24,12 +24,14 @@ from pullquote._models.hub import HubOptions
 from pullquote._native import Batch, EngineSettings, HighlightsBody
 from pullquote._native import Hosted as NativeHosted
 from pullquote._native import HostedCall as NativeCall
+from pullquote._request.citation import CiteOptions, check_cite
 from pullquote._request.options import Options, Pages, Request, check_request
 from pullquote._request.signatures import checked
+from pullquote._results.cited import Cited
 from pullquote._results.highlights import Highlights
 from pullquote.errors import EncoderError, InvalidArgumentError
 
-__all__ = ["Hosted", "HostedCall", "Plan", "Planner"]
+__all__ = ["Hosted", "HostedCall", "HostedCite", "Plan", "Planner"]
 
 # Batches of a call in flight: while the host encodes one, the next one is ready.
 DEPTH = 2
@@ -121,6 +123,17 @@ class Hosted(EngineHandle):
         request = read_files(check_request(query, texts, options))
         return HostedCall(request, self._native.start(request, limit_windows, limit_tokens, depth))
 
+    @checked
+    def cite(self, answer: str, pages: Pages, *, depth: int = DEPTH, **options: Unpack[CiteOptions]) -> HostedCite:
+        """Create a call that finds what supports each sentence of a text; its work begins with the first `HostedCite.advance`.
+
+        Arguments and errors are those of `Highlighter.cite`; at most `depth` batches are in flight.
+        """
+        call = check_cite(answer, pages, options)
+        return HostedCite(
+            self._native.start_cite(read_files(call.request), call.ids, call.numbers, depth), Cited.of_json
+        )
+
     def start_body(
         self, body: HighlightsBody, queued: float = 0.0, *, depth: int = DEPTH, limit_windows: int | None = None
     ) -> BodyCall:
@@ -184,6 +197,10 @@ class HostedCall(_DrivenCall[Highlights]):
     def __init__(self, request: Request, native: NativeCall) -> None:
         """Made by `Hosted.start`."""
         super().__init__(native, lambda columns: Highlights(request, columns))
+
+
+class HostedCite(_DrivenCall[Cited]):
+    """A call of `Hosted.cite` in progress, as `HostedCall`."""
 
 
 class BodyCall(_DrivenCall[bytes]):

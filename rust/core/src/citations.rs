@@ -24,7 +24,7 @@ use claims::Sentence;
 use evidence::{Claim, Contents, Evidence, Passage};
 pub use markers::Sources;
 
-use crate::engine::{Answers, Engine, Pairing, Question, Request, Rows, number};
+use crate::engine::{Answers, Engine, Pairing, Question, Request, Rows, VectorSource, number};
 use crate::error::Result;
 use crate::ranking::terms::{Language, guess_language};
 use crate::runtime::call::{Call, to_the_end};
@@ -90,6 +90,7 @@ struct Candidate {
 /// As [`Engine::highlights`].
 pub async fn cite(
     engine: &Engine,
+    vectors: &VectorSource,
     answer: &str,
     claims: &Claims,
     pages: &Pages<'_>,
@@ -122,7 +123,7 @@ pub async fn cite(
             titles: pages.titles.clone(),
             pairing: Pairing::All,
         };
-        let answers = engine.highlights(&request, &question, call).await?;
+        let answers = engine.highlights_with(vectors, &request, &question, call).await?;
         let mut comparison = Comparison::new(pages, &languages, &answers, offsets);
         for (query, &place) in chunk.iter().enumerate() {
             call.check()?;
@@ -377,7 +378,6 @@ impl<'answer> Places<'answer> {
     }
 }
 
-/// The length of a text.
 /// A heading without its number: in `2.3.1. Header`, 2, 3 and 1 are not numbers that the text below it states.
 fn without_number(heading: &str) -> &str {
     let text = heading.trim_start_matches(['#', ' ', '>']);

@@ -115,6 +115,10 @@ struct Encoders {
     scores: Option<Box<dyn Encoder>>,
 }
 
+/// What computes the vectors of a call: the engine's encoder, or the host of a [`Hosted`] call.
+#[derive(Clone)]
+pub struct VectorSource(Arc<Scheduler>);
+
 enum SchedulerState {
     /// Before the first call; the encoders move to their schedulers then.
     Idle(Mutex<Option<Encoders>>),
@@ -265,20 +269,31 @@ impl Engine {
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
-        self.highlights_with(self.scheduler()?, request, question, call).await
+        self.highlights_with(&self.vector_source()?, request, question, call).await
     }
 
-    /// As [`Self::highlights`], with vectors from this scheduler.
-    pub(super) async fn highlights_with<Text: AsRef<str>>(
+    /// Its own encoder.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`], [`ErrorKind::Forked`].
+    pub fn vector_source(&self) -> Result<VectorSource> {
+        self.scheduler().map(VectorSource)
+    }
+
+    /// As [`Self::highlights`], with vectors from this source.
+    ///
+    /// # Errors
+    /// As [`Self::highlights`].
+    pub async fn highlights_with<Text: AsRef<str>>(
         &self,
-        scheduler: Arc<Scheduler>,
+        VectorSource(scheduler): &VectorSource,
         request: &Request<Text>,
         question: &Question,
         call: &Call<'_>,
     ) -> Result<Answers> {
         request.check()?;
         let (request, call) = (&request.borrowed(), &call.with_shutdown(&self.shutdown));
-        run::answer(CallContext::new(self, scheduler, request, question, call)).await
+        run::answer(CallContext::new(self, Arc::clone(scheduler), request, question, call)).await
     }
 
     /// Ends every call in flight with [`ErrorKind::Closed`] and stops the devices. A forked process closes nothing.

@@ -244,14 +244,14 @@ fn benches_for_stalls(devices: usize) -> impl Iterator<Item = (Script, Bench)> {
 fn steps_give_batches_of_a_stalled_device_to_others() {
     for (script, bench) in benches_for_stalls(3) {
         script.stalled.lock().unwrap().push(1);
-        let mut steps = Steps::new(Arc::new(bench.engine.stepped()));
+        let mut steps = <Steps>::new(Arc::new(bench.engine.stepped()));
         steps.add("a".to_owned(), owned_request(300), question(), Call::default()).unwrap();
         let finished = loop {
             if let Some(finished) = steps.step().unwrap().pop() {
                 break finished;
             }
         };
-        assert!(finished.answers.is_ok());
+        assert!(finished.output.is_ok());
         assert!(script.log.lock().unwrap().iter().any(|(device, _)| *device == 1), "the stalled device got batches");
     }
 }

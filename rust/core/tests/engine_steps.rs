@@ -21,7 +21,7 @@ fn engine(encoder: FakeEncoder) -> Engine {
 }
 
 fn steps(devices: usize, notifies: bool) -> Steps {
-    Steps::new(Arc::new(engine(FakeEncoder::new(devices, notifies, Poison::default())).stepped()))
+    <Steps>::new(Arc::new(engine(FakeEncoder::new(devices, notifies, Poison::default())).stepped()))
 }
 
 fn add(steps: &mut Steps, id: &str, sentences: usize, call: Call<'static>) {
@@ -47,7 +47,7 @@ fn answers_equal_those_of_calls() {
         let alone = engine(FakeEncoder::new(1, true, Poison::default()));
         let finished = run(&mut steps);
         assert_eq!(finished.len(), sizes.len());
-        for Finished { id, answers, progress } in finished {
+        for Finished { id, output: answers, progress } in finished {
             let expected =
                 highlights(&alone, &owned_request(id.parse().unwrap()), &question(), &Call::default()).unwrap();
             let answers = answers.unwrap();
@@ -104,7 +104,7 @@ fn exceeding_a_limit_ends_one_request_and_reports_its_progress() {
     add(&mut steps, "enough", 100, limited(Some(10_000), Some(1_000_000)));
     let finished = run(&mut steps);
     let request = |id: &str| finished.iter().find(|finished| finished.id == id).unwrap();
-    let kind = |id: &str| request(id).answers.as_ref().err().map(pullquote_core::error::Error::kind);
+    let kind = |id: &str| request(id).output.as_ref().err().map(pullquote_core::error::Error::kind);
     assert_eq!(kind("enough"), None);
     assert_eq!(kind("time"), Some(ErrorKind::DeadlineExceeded));
     assert_eq!((kind("windows"), kind("tokens")), (Some(ErrorKind::LimitExceeded), Some(ErrorKind::LimitExceeded)));
@@ -116,12 +116,12 @@ fn exceeding_a_limit_ends_one_request_and_reports_its_progress() {
 #[test]
 fn close_ends_unfinished_requests() {
     let engine = Arc::new(engine(FakeEncoder::new(1, true, Poison::default())).stepped());
-    let mut steps = Steps::new(Arc::clone(&engine));
+    let mut steps = <Steps>::new(Arc::clone(&engine));
     add(&mut steps, "a", 100, Call::default());
     steps.step().unwrap();
     engine.close();
     let finished = run(&mut steps);
-    assert_eq!(finished[0].answers.as_ref().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(finished[0].output.as_ref().unwrap_err().kind(), ErrorKind::Closed);
     let rejected = steps.add("b".to_owned(), owned_request(1), question(), Call::default());
     assert_eq!(rejected.unwrap_err().kind(), ErrorKind::Closed);
 }
@@ -176,7 +176,7 @@ fn a_step_computes_at_most_two_batches_on_the_hosts_thread() {
     let encoder = InlineEncoder { spec, submitted: HashMap::new(), next: 0, threads: Arc::clone(&threads) };
     let (_folder, model) = model(&word_piece(), 64, ("", ""));
     let engine = Engine::new(&model, Box::new(encoder), Some(1), 0).unwrap().stepped();
-    let mut steps = Steps::new(Arc::new(engine));
+    let mut steps = <Steps>::new(Arc::new(engine));
     let sizes = [40, 0, 3, 200, 1, 17];
     for size in sizes {
         add(&mut steps, &size.to_string(), size, Call::default());
@@ -189,5 +189,5 @@ fn a_step_computes_at_most_two_batches_on_the_hosts_thread() {
     }
     assert!(threads.lock().unwrap().iter().all(|thread| *thread == std::thread::current().id()));
     assert_eq!(finished.len(), sizes.len());
-    assert!(finished.iter().all(|finished| finished.answers.is_ok()));
+    assert!(finished.iter().all(|finished| finished.output.is_ok()));
 }

@@ -58,7 +58,7 @@ fn answers_equal_those_of_an_ordinary_call() {
     for (effort, sentences, depth) in
         [(Effort::Full, 900, 1), (Effort::Full, 900, 3), (Effort::Auto, 900, 2), (Effort::Auto, 5, 100)]
     {
-        let call = Hosted::new(Arc::clone(&engine), two_queries(sentences), question(effort), Call::default(), depth);
+        let call = <Hosted>::new(Arc::clone(&engine), two_queries(sentences), question(effort), Call::default(), depth);
         let (answers, most) = run(call.unwrap());
         let expected = highlights(&ordinary, &two_queries(sentences), &question(effort), &Call::default()).unwrap();
         assert_eq!(answers.spans, expected.spans);
@@ -72,7 +72,7 @@ fn answers_equal_those_of_an_ordinary_call() {
 fn the_page_cache_spans_calls() {
     let engine = host_engine(1 << 20);
     let call =
-        || Hosted::new(Arc::clone(&engine), two_queries(50), question(Effort::Full), Call::default(), 1).unwrap();
+        || <Hosted>::new(Arc::clone(&engine), two_queries(50), question(Effort::Full), Call::default(), 1).unwrap();
     let (first, _) = run(call());
     let (again, _) = run(call());
     assert_eq!(first.scores, again.scores);
@@ -82,7 +82,7 @@ fn the_page_cache_spans_calls() {
 
 #[test]
 fn wrong_vectors_are_errors_and_the_batch_stays_open() {
-    let mut call = Hosted::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
+    let mut call = <Hosted>::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
     assert!(call.advance().unwrap().is_none());
     let (ticket, batch) = call.take_batches().remove(0);
     assert_eq!(
@@ -99,7 +99,7 @@ fn wrong_vectors_are_errors_and_the_batch_stays_open() {
 
 #[test]
 fn a_nan_vector_ends_its_call() {
-    let mut call = Hosted::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
+    let mut call = <Hosted>::new(host_engine(0), two_queries(3), question(Effort::Full), Call::default(), 1).unwrap();
     call.advance().unwrap();
     let (ticket, batch) = call.take_batches().remove(0);
     call.return_vectors(ticket, vec![f32::NAN; batch.lengths.len() * DIMENSION]).unwrap();
@@ -110,14 +110,14 @@ fn a_nan_vector_ends_its_call() {
 #[test]
 fn limits_deadlines_and_close_end_a_call() {
     let engine = host_engine(0);
-    let start = |call| Hosted::new(Arc::clone(&engine), two_queries(300), question(Effort::Full), call, 1);
+    let start = |call| <Hosted>::new(Arc::clone(&engine), two_queries(300), question(Effort::Full), call, 1);
     let few = WorkLimits { windows: Some(10), tokens: None };
     let mut limited = start(Call::default().with_limits(few)).unwrap();
     assert_eq!(limited.advance().unwrap_err().kind(), ErrorKind::LimitExceeded);
     let mut late = start(Call::new(Some(Duration::from_nanos(1)), None)).unwrap();
     assert_eq!(late.advance().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
     assert_eq!(
-        Hosted::new(Arc::clone(&engine), two_queries(1), question(Effort::Full), Call::default(), 0)
+        <Hosted>::new(Arc::clone(&engine), two_queries(1), question(Effort::Full), Call::default(), 0)
             .err()
             .unwrap()
             .kind(),

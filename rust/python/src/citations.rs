@@ -1,7 +1,7 @@
 //! `cite`: the checked call, and its result as JSON, of which `python/pullquote/citations.py` makes classes.
 
 use pullquote_core::citations::{self, Claims, Pages, Sources};
-use pullquote_core::engine::{Engine, Request};
+use pullquote_core::engine::{Engine, Request, VectorSource};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use pullquote_core::runtime::call::Call;
 use pullquote_wire::citations::Cited;
@@ -18,6 +18,11 @@ pub(crate) struct CiteCall {
 
 impl CiteCall {
     pub(crate) async fn run(&self, engine: &Engine, call: &Call<'_>) -> Result<String> {
+        self.run_with(engine, &engine.vector_source()?, call).await
+    }
+
+    /// As [`Self::run`], with vectors from this source.
+    pub(crate) async fn run_with(&self, engine: &Engine, vectors: &VectorSource, call: &Call<'_>) -> Result<String> {
         let Request { queries, pages, formats, titles, .. } = &self.request;
         let answer: &str = queries.first().map_or("", AsRef::as_ref);
         let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
@@ -25,7 +30,7 @@ impl CiteCall {
         let claims = Claims::read(answer, &sources, &call.own_checker())?;
         let texts = pages.iter().map(AsRef::as_ref).collect();
         let pages = Pages { texts, formats: formats.clone(), titles: titles.clone(), ids: &self.ids };
-        to_json(&citations::cite(engine, answer, &claims, &pages, OffsetUnit::Codepoint, call).await?)
+        to_json(&citations::cite(engine, vectors, answer, &claims, &pages, OffsetUnit::Codepoint, call).await?)
     }
 }
 

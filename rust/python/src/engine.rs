@@ -8,13 +8,14 @@ use pullquote_core::runtime::call::WorkLimits;
 use pullquote_core::runtime::sync::lock;
 use pyo3::prelude::*;
 
+use crate::citations::CiteCall;
 use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
 use crate::highlight_columns::HighlightColumns;
 use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
-use crate::results::FinishedRequest;
+use crate::results::{FinishedRequest, HostOutput};
 use crate::texts::HighlightsCall;
 
 /// An engine that works only inside `step`.
@@ -22,11 +23,11 @@ use crate::texts::HighlightsCall;
 pub(crate) struct Engine {
     /// Locked by one step at a time, and never by a thread that holds Python's lock: a step may take that to call an
     /// encoder.
-    steps: DropDetached<Mutex<Steps>>,
+    steps: DropDetached<Mutex<Steps<HostOutput>>>,
 }
 
 impl Engine {
-    fn with_steps<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Steps) -> R + Send) -> R {
+    fn with_steps<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Steps<HostOutput>) -> R + Send) -> R {
         let _section = NativeSection::enter();
         py.detach(|| work(&mut lock(&self.steps)))
     }
@@ -60,14 +61,36 @@ impl Engine {
         Ok(added.map_err(Failure)?)
     }
 
+    fn add_cite(
+        &self,
+        py: Python<'_>,
+        request_id: String,
+        request: HighlightsCall<'_>,
+        ids: Vec<Option<String>>,
+        numbers: Option<Vec<usize>>,
+    ) -> PyResult<()> {
+        let (request, _, call) = request.detach()?;
+        let cite = CiteCall { request, ids, numbers };
+        let added = self.with_steps(py, |steps| {
+            steps.add_call(request_id, call, |engine, call| async move {
+                cite.run(&engine, &call).await.map(HostOutput::Cited)
+            })
+        });
+        Ok(added.map_err(Failure)?)
+    }
+
     fn step(&self, py: Python<'_>) -> PyResult<Vec<FinishedRequest>> {
         let finished = leave_python(py, None, |_| lock(&self.steps).step())?;
-        let output = |Finished { id, answers, progress }: Finished| {
-            let (columns, error) = match answers {
-                Ok(answers) => (Some(Py::new(py, HighlightColumns::of_answers(py, answers)?)?), None),
-                Err(error) => (None, Some(PyErr::from(Failure(error)).into_value(py))),
-            };
-            Ok(FinishedRequest { request_id: id, columns, error, progress: progress.into() })
+        let output = |Finished { id, output, progress }: Finished<HostOutput>| {
+            let (mut columns, mut cited, mut error) = (None, None, None);
+            match output {
+                Ok(HostOutput::Answers(answers)) => {
+                    columns = Some(Py::new(py, HighlightColumns::of_answers(py, *answers)?)?);
+                }
+                Ok(HostOutput::Cited(json)) => cited = Some(json),
+                Err(failed) => error = Some(PyErr::from(Failure(failed)).into_value(py)),
+            }
+            Ok(FinishedRequest { request_id: id, columns, cited, error, progress: progress.into() })
         };
         finished.into_iter().map(output).collect()
     }

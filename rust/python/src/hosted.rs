@@ -7,7 +7,7 @@ use std::time::Duration;
 use numpy::PyReadonlyArray2;
 use pullquote_core::encoder::model::Model;
 use pullquote_core::encoder::{Batch as CoreBatch, Ticket};
-use pullquote_core::engine::{Answers, Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
+use pullquote_core::engine::{Engine as CoreEngine, HostEncoder, Hosted as CoreHosted};
 use pullquote_core::error::{Error, ErrorKind};
 use pullquote_core::runtime::call::{Stop, WorkLimits};
 use pullquote_core::runtime::sync::lock;
@@ -15,6 +15,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::citations::CiteCall;
 use crate::config::EngineSettings;
 use crate::engine_handle::EngineHandle;
 use crate::failures::Failure;
@@ -22,7 +23,7 @@ use crate::highlight_columns::HighlightColumns;
 use crate::highlights_body::HighlightsBody;
 use crate::interruptible::{DropDetached, leave_python};
 use crate::native_threads::NativeSection;
-use crate::results::{Batch, vector};
+use crate::results::{Batch, HostOutput, vector};
 use crate::texts::HighlightsCall;
 
 /// An engine whose host encodes the rows.
@@ -37,13 +38,13 @@ pub(crate) struct HostedCall {
     /// Stops a call that another thread is advancing, without waiting for that thread.
     stop: Stop,
     /// None after the host has stopped it.
-    call: Mutex<Option<CoreHosted>>,
+    call: Mutex<Option<CoreHosted<HostOutput>>>,
     /// The body that it answers, and how long that waited for its turn.
     body: Option<(Arc<pullquote_server::HighlightsBody>, Duration)>,
 }
 
 enum HostedResult {
-    Answers(Box<Answers>),
+    Output(HostOutput),
     /// JSON.
     Response(Vec<u8>),
 }
@@ -84,6 +85,23 @@ impl Hosted {
         Ok(HostedCall { stop, call: Mutex::new(Some(call)), body: None })
     }
 
+    /// A call whose result is what `cite` found, as JSON.
+    fn start_cite(
+        &self,
+        request: HighlightsCall<'_>,
+        ids: Vec<Option<String>>,
+        numbers: Option<Vec<usize>>,
+        depth: usize,
+    ) -> PyResult<HostedCall> {
+        let (request, _, call) = request.detach()?;
+        let cite = CiteCall { request, ids, numbers };
+        let stop = call.stop().clone();
+        let call = CoreHosted::of_call(Arc::clone(&self.engine), call, depth, |engine, vectors, call| async move {
+            cite.run_with(&engine, &vectors, &call).await.map(HostOutput::Cited)
+        });
+        Ok(HostedCall { stop, call: Mutex::new(Some(call.map_err(Failure)?)), body: None })
+    }
+
     /// A call whose result is the response to a body that waited `queued` seconds for its turn.
     fn start_body(
         &self,
@@ -105,7 +123,7 @@ impl Hosted {
 #[pymethods]
 impl HostedCall {
     /// Takes vectors of batches, and works until it needs more. Returns the next batches, and once it is done the
-    /// columns, or the response to its body.
+    /// columns, the JSON of citations, or the response to its body.
     fn advance<'py>(
         &self,
         py: Python<'py>,
@@ -120,10 +138,12 @@ impl HostedCall {
             let stopped = || Error::new(ErrorKind::Cancelled, "the call was stopped by its host");
             let call = call.as_mut().ok_or_else(stopped)?;
             vectors.into_iter().try_for_each(|(ticket, rows)| call.return_vectors(ticket, rows))?;
-            let answers = call.advance()?;
-            let result = answers.map(|answers| match &self.body {
-                Some((body, queued)) => Ok(HostedResult::Response(body.response(&answers, *queued)?)),
-                None => Ok(HostedResult::Answers(Box::new(answers))),
+            let output = call.advance()?;
+            let result = output.map(|output| match (output, &self.body) {
+                (HostOutput::Answers(answers), Some((body, queued))) => {
+                    Ok(HostedResult::Response(body.response(&answers, *queued)?))
+                }
+                (output, _) => Ok(HostedResult::Output(output)),
             });
             Ok((result.transpose()?, call.take_batches()))
         })?;
@@ -133,7 +153,10 @@ impl HostedCall {
             lengths: vector(py, lengths),
         };
         let result = result.map(|result| match result {
-            HostedResult::Answers(answers) => HighlightColumns::of_answers(py, *answers)?.into_py_any(py),
+            HostedResult::Output(HostOutput::Answers(answers)) => {
+                HighlightColumns::of_answers(py, *answers)?.into_py_any(py)
+            }
+            HostedResult::Output(HostOutput::Cited(json)) => json.into_py_any(py),
             HostedResult::Response(json) => Ok(PyBytes::new(py, &json).into_any().unbind()),
         });
         Ok((batches.into_iter().map(batch).collect(), result.transpose()?))

@@ -213,11 +213,25 @@ pub(crate) struct Embeddings {
     pub(crate) truncated: usize,
 }
 
-/// A request that ended in a step: with columns or an error.
+/// What a host's call ends with.
+pub(crate) enum HostOutput {
+    Answers(Box<engine::Answers>),
+    /// What `cite` found, as JSON.
+    Cited(String),
+}
+
+impl From<engine::Answers> for HostOutput {
+    fn from(answers: engine::Answers) -> Self {
+        Self::Answers(Box::new(answers))
+    }
+}
+
+/// A request that ended in a step: with columns, with the JSON of citations, or with an error.
 #[pyclass(frozen, get_all, module = "pullquote._native")]
 pub(crate) struct FinishedRequest {
     pub(crate) request_id: String,
     pub(crate) columns: Option<Py<HighlightColumns>>,
+    pub(crate) cited: Option<String>,
     pub(crate) error: Option<Py<PyBaseException>>,
     pub(crate) progress: Progress,
 }

@@ -66,6 +66,28 @@ def test_engine_outputs_match_highlighter(highlighter: Highlighter, pages: dict[
         assert ended[name].progress.tokens == found.work.tokens
 
 
+def test_cite_of_engine_matches_highlighter(engine: Engine) -> None:
+    answer = "The moon is 384,400 km away [1]. It is made of cheese [1]."
+    pages, options = {"moon": MOON, "long": LONG}, {"numbers": [0]}
+    with Highlighter(encoder=encode) as highlighter:
+        expected = highlighter.cite(answer, pages, **options)  # type: ignore[arg-type]
+    engine.add_cite("cite", answer, pages, **options)  # type: ignore[arg-type]
+    engine.add_request("highlights", "moon", [MOON])
+    engine.add_cite("late", answer, pages, timeout=1e-6)
+    with raises(errors.InvalidArgumentError, "'cite'"):
+        engine.add_cite("cite", answer, pages)
+    with raises(errors.InvalidArgumentError, "numbers", -1):
+        engine.add_cite("other", answer, pages, numbers=[-1])
+    engine.add_cite("unwanted", answer, pages)
+    engine.abort_request("unwanted")
+    ended = run(engine)
+    assert ended.keys() == {"cite", "highlights", "late"}
+    assert (ended["cite"].cited, ended["cite"].outputs, ended["cite"].error) == (expected, None, None)
+    assert ended["cite"].progress.tokens > 0
+    assert (ended["highlights"].cited, ended["highlights"].error) == (None, None)
+    assert (ended["late"].cited, type(ended["late"].error)) == (None, errors.DeadlineExceededError)
+
+
 def test_step_of_idle_engine_returns_at_once(engine: Engine) -> None:
     began = time.perf_counter()
     assert all(engine.step() == [] for _ in range(1000))

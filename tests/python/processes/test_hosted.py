@@ -10,7 +10,7 @@ import pytest
 
 from pullquote import Highlighter, Highlights, errors
 from pullquote._models.choice import embedded_model
-from pullquote.engine import Batch, Hosted, HostedCall, Planner
+from pullquote.engine import Batch, Hosted, HostedCall, HostedCite, Planner
 from support.fake_id_encoder import IdEncoder, vector
 from support.messages import raises
 
@@ -49,7 +49,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def run(call: HostedCall) -> Highlights:
+def run(call: HostedCall | HostedCite) -> Any:
     waiting = call.advance()
     while call.result is None:
         # The last one first, because a host may choose the order.
@@ -64,6 +64,26 @@ def test_hosted_call_matches_highlighter(hosted: Hosted, asked: dict[str, Any], 
     with Highlighter(embedded_model(), encoder=IdEncoder(), cache_bytes=0) as highlighter:
         expected = highlighter.highlights(**asked, effort=effort)
     same(run(hosted.start(**asked, effort=effort)), expected)
+
+
+def test_hosted_cite_matches_highlighter(hosted: Hosted) -> None:
+    """A text with more sentences than the engine answers at once."""
+    answer = " ".join(f"The moon is 384,{n} km away [1]." for n in range(330, 410)) + " Bread is baked [b]."
+    pages = [MOON, LONG]
+    options: dict[str, Any] = {"ids": ["a", "b"], "numbers": [1]}
+    with Highlighter(embedded_model(), encoder=IdEncoder(), cache_bytes=0) as highlighter:
+        expected = highlighter.cite(answer, pages, **options)
+    call = hosted.cite(answer, pages, **options, depth=1)
+    assert isinstance(call, HostedCite)
+    assert run(call) == expected
+    assert {sentence.support for sentence in expected.sentences} > {"full"}
+    other = hosted.cite(answer, pages)
+    batch = other.advance()[0]
+    other.stop()
+    with pytest.raises(errors.CancelledError):
+        other.advance([(batch.ticket, [vector(ids) for ids in batch.split()])])
+    with raises(errors.InvalidArgumentError, "numbers", -1):
+        hosted.cite(answer, pages, numbers=[-1])
 
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED.keys())

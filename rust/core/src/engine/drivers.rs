@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::{Answers, Engine};
+use super::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
 use crate::runtime::sync::{AtomicBool, Ordering};
@@ -40,10 +40,10 @@ impl Engine {
 }
 
 /// A call that its host polls. Dropping it stops the call, so that its rows on devices are discarded.
-pub(super) struct DrivenCall {
+pub(super) struct DrivenCall<T> {
     call: Arc<Call<'static>>,
     flag: Arc<WakeFlag>,
-    future: Pin<Box<dyn Future<Output = Result<Answers>> + Send>>,
+    future: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
 }
 
 /// Whether a poll could make progress.
@@ -55,11 +55,8 @@ impl Wake for WakeFlag {
     }
 }
 
-impl DrivenCall {
-    pub(super) fn new(
-        call: Arc<Call<'static>>,
-        future: impl Future<Output = Result<Answers>> + Send + 'static,
-    ) -> Self {
+impl<T> DrivenCall<T> {
+    pub(super) fn new(call: Arc<Call<'static>>, future: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self { call, flag: Arc::new(WakeFlag(AtomicBool::new(true))), future: Box::pin(future) }
     }
 
@@ -68,13 +65,13 @@ impl DrivenCall {
     }
 
     /// Polls the future once if it was woken; `None` while it waits.
-    pub(super) fn poll(&mut self) -> Option<Result<Answers>> {
+    pub(super) fn poll(&mut self) -> Option<Result<T>> {
         if !self.flag.0.swap(false, Ordering::AcqRel) {
             return None;
         }
         let waker = Waker::from(Arc::clone(&self.flag));
         match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(answers) => Some(answers),
+            Poll::Ready(output) => Some(output),
             Poll::Pending => None,
         }
     }
@@ -92,7 +89,7 @@ impl DrivenCall {
     }
 }
 
-impl Drop for DrivenCall {
+impl<T> Drop for DrivenCall<T> {
     fn drop(&mut self) {
         self.call.stop().stop();
     }

@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::drivers::DrivenCall;
-use super::{Answers, Engine, Question, Request};
+use super::{Answers, Engine, Question, Request, VectorSource};
 use crate::encoder::{Batch, Collected, DeviceSpec, Encoder, EncoderSpec, Ticket, Waker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::{Call, CallProgress};
@@ -24,10 +25,10 @@ const BATCH_TOKENS: usize = 4096;
 /// How long a round waits for the scores of pairs, which the host does not compute.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
-/// A call whose rows its host encodes.
-pub struct Hosted {
+/// A call whose rows its host encodes. It ends with a `T`.
+pub struct Hosted<T = Answers> {
     /// `None` once the call has ended.
-    driven: Option<DrivenCall>,
+    driven: Option<DrivenCall<T>>,
     engine: Arc<Engine>,
     call: Arc<Call<'static>>,
     scheduler: Arc<Scheduler>,
@@ -123,22 +124,40 @@ impl Encoder for QueueEncoder {
     }
 }
 
-impl Hosted {
-    /// A call of an engine that was made with a [`HostEncoder`], with at most `depth` batches at the host. The call
-    /// starts with the first [`Hosted::advance`].
+impl<T: Send + 'static> Hosted<T> {
+    /// A call for highlights, as [`Self::of_call`].
     ///
     /// # Errors
-    /// As [`Engine::highlights`] for invalid requests; [`ErrorKind::InvalidArgument`] for a depth of 0.
+    /// As [`Self::of_call`], and as [`Engine::highlights`] for invalid requests.
     pub fn new<Text: AsRef<str> + Send + Sync + 'static>(
         engine: Arc<Engine>,
         request: Arc<Request<Text>>,
         question: Question,
         call: Call<'static>,
         depth: usize,
+    ) -> Result<Self>
+    where
+        T: From<Answers>,
+    {
+        request.check()?;
+        Self::of_call(engine, call, depth, |engine, vectors, call| async move {
+            engine.highlights_with(&vectors, &request, &question, &call).await.map(T::from)
+        })
+    }
+
+    /// A call of an engine that was made with a [`HostEncoder`], with at most `depth` batches at the host. Its work is a
+    /// future that takes its vectors from a source of its own, and starts with the first [`Hosted::advance`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a depth of 0; [`ErrorKind::Closed`], [`ErrorKind::Forked`].
+    pub fn of_call<F: Future<Output = Result<T>> + Send + 'static>(
+        engine: Arc<Engine>,
+        call: Call<'static>,
+        depth: usize,
+        work: impl FnOnce(Arc<Engine>, VectorSource, Arc<Call<'static>>) -> F,
     ) -> Result<Self> {
         // Fails in a closed engine or a forked process.
         let of_engine = engine.scheduler()?;
-        request.check()?;
         if depth == 0 {
             return Err(Error::new(ErrorKind::InvalidArgument, "depth must be at least 1, not 0"));
         }
@@ -151,11 +170,7 @@ impl Hosted {
         let scheduler = Scheduler::stepped(Box::new(encoder), engine.batching, telemetry);
         let scheduler = Arc::new(scheduler.with_scores(of_engine.scores().cloned()));
         let call = Arc::new(call);
-        let running = (Arc::clone(&engine), Arc::clone(&scheduler), Arc::clone(&call));
-        let future = async move {
-            let (engine, scheduler, call) = running;
-            engine.highlights_with(scheduler, &request, &question, &call).await
-        };
+        let future = work(Arc::clone(&engine), VectorSource(Arc::clone(&scheduler)), Arc::clone(&call));
         let driven = Some(DrivenCall::new(Arc::clone(&call), future));
         Ok(Self { driven, engine, call, scheduler, queue, dimension })
     }
@@ -164,8 +179,8 @@ impl Hosted {
     /// of a reranker.
     ///
     /// # Errors
-    /// As [`Engine::highlights`], and the call has ended then; [`ErrorKind::InvalidArgument`] if it had ended before.
-    pub fn advance(&mut self) -> Result<Option<Answers>> {
+    /// Those of its work, and the call has ended then; [`ErrorKind::InvalidArgument`] if it had ended before.
+    pub fn advance(&mut self) -> Result<Option<T>> {
         let Some(mut driven) = self.driven.take() else {
             return Err(Error::new(ErrorKind::InvalidArgument, "this call has ended"));
         };
@@ -173,8 +188,8 @@ impl Hosted {
         loop {
             self.call.check()?;
             if driven.is_woken() {
-                if let Some(answers) = driven.poll() {
-                    return answers.map(Some);
+                if let Some(output) = driven.poll() {
+                    return output.map(Some);
                 }
                 continue;
             }

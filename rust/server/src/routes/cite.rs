@@ -70,6 +70,7 @@ pub(super) fn cite(app: &App, input: &Input, request: CiteRequest) -> Result<Cit
     input.work_for_queries(claims.count().min(CLAIMS_AT_ONCE))?;
     let texts = documents.iter().map(|page| page.text.as_ref()).collect();
     let pages = Pages { texts, formats: vec![format], titles: titles.clone(), ids: &ids };
-    let cited = citations::cite(&app.engine, &answer, &claims, &pages, offsets, &call);
+    let vectors = app.engine.vector_source()?;
+    let cited = citations::cite(&app.engine, &vectors, &answer, &claims, &pages, offsets, &call);
     Ok(app.engine.wait(&call, cited)?)
 }
