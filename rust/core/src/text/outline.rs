@@ -6,14 +6,17 @@
 
 mod breadcrumbs;
 mod code;
+mod replies;
 mod signs;
 mod together;
+mod view;
 
 use std::ops::Range;
 
 use crate::text::page::{BlockKind, ByteSpan};
 
 pub(crate) use breadcrumbs::{Breadcrumbs, Name};
+pub(crate) use signs::{is_quotation, starts_quotation};
 pub(crate) use together::joins;
 
 /// Units of consecutive blocks that form one paragraph, heading, list item, table, or block of code.

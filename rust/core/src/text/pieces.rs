@@ -9,13 +9,16 @@
 //! `sentence_ends`, `long` splits what is too long for one unit. No step cuts inside `links`.
 //! [`crate::text::outline`] says which units stay together.
 
-mod abbreviations;
+pub(crate) mod abbreviations;
+mod amounts;
 mod blocks;
 mod captions;
 pub(crate) mod graphemes;
+mod header_rows;
 mod inline_items;
 mod items;
 mod joints;
+mod labels;
 mod lines;
 mod links;
 pub(crate) mod list_marks;
@@ -26,9 +29,11 @@ mod page_headers_footers;
 pub(crate) mod records;
 mod references;
 mod sentence_ends;
+mod sentence_quotes;
 mod sentence_tails;
 mod sentences;
 pub(crate) mod table_captions;
+mod terms;
 mod titles;
 mod units;
 mod windows;

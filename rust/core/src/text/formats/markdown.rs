@@ -277,7 +277,9 @@ impl Blocks<'_> {
             }
             LeafBlocks::RawHtml => {
                 for block in raw_html::blocks(self.source, lines) {
-                    self.push(block.span, block.kind, block.continues, depth);
+                    let depth = if block.kind == BlockKind::Heading { 0 } else { depth };
+                    let level = block.level.saturating_add(depth);
+                    self.done.push(Block { span: block.span.trimmed(self.source), level, ..block });
                 }
             }
         }

@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::ByteSpan;
 
+/// Levels of brackets that are searched for one that divides a part.
+const MAX_LEVELS: usize = 4;
+
 /// Lines of code, each of them a unit.
 pub(super) struct Code<'page> {
     text: &'page str,
@@ -56,18 +59,22 @@ impl<'page> Code<'page> {
         };
         let is_closing = |unit: usize| self.unit(unit).starts_with(['}', ')', ']', '`', '~']) || is_body(unit);
         let inner = || part.clone().skip(1).zip(&depths[1..]);
-        let Some(outermost) = inner().filter(|(unit, _)| !is_closing(*unit)).map(|(_, depth)| *depth).min() else {
-            return Vec::new();
-        };
         let begins = |unit: usize| !is_closing(unit) && !is_comment(self.unit(unit - 1));
-        let outer = || inner().filter(|(unit, depth)| **depth == outermost && begins(*unit)).map(|(unit, _)| unit);
-        let after_blank: Vec<usize> = outer().filter(|unit| has_blank_line(self.gap(*unit))).collect();
-        let is_one_level = depths[0] >= outermost;
-        match after_blank {
-            starts if !starts.is_empty() => starts,
-            // The first line of a function and its first statement stay together.
-            _ => outer().skip(usize::from(!is_one_level)).collect(),
-        }
+        let mut levels: Vec<usize> = inner().filter(|(unit, _)| !is_closing(*unit)).map(|(_, depth)| *depth).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        let of_level = |level: usize| {
+            let outer = || inner().filter(move |(unit, depth)| **depth == level && begins(*unit)).map(|(unit, _)| unit);
+            let after_blank: Vec<usize> = outer().filter(|unit| has_blank_line(self.gap(*unit))).collect();
+            let is_one_level = depths[0] >= level;
+            match after_blank {
+                starts if !starts.is_empty() => starts,
+                // The first line of a function and its first statement stay together.
+                _ => outer().skip(usize::from(!is_one_level)).collect(),
+            }
+        };
+        // A level with one line divides nothing: `"members": [`.
+        levels.into_iter().take(MAX_LEVELS).map(of_level).find(|starts| !starts.is_empty()).unwrap_or_default()
     }
 
     /// How deep a line stands: its column after the first, and 0 for the name of a section.
@@ -92,6 +99,6 @@ impl<'page> Code<'page> {
 }
 
 /// Whether this line of code is a comment or a decorator, which belongs to the line below.
-fn is_comment(line: &str) -> bool {
+pub(super) fn is_comment(line: &str) -> bool {
     ["//", "/*", "* ", "*/", "#", "-- ", ";", "@"].iter().any(|mark| line.starts_with(mark))
 }

@@ -1,5 +1,6 @@
 //! What the words of one unit show: that it asks, introduces what follows, or names a source.
 
+use crate::text::pieces::abbreviations::is_opener;
 use crate::text::pieces::marks::{is_closing, is_emphasis, is_terminal};
 use crate::text::pieces::records::chat_marks::without_end;
 
@@ -60,6 +61,21 @@ pub(super) fn is_label(unit: &str) -> bool {
     unit.strip_suffix('.').is_some_and(is_capital) || admonition()
 }
 
+/// Whether a sentence is nothing but the name of what its paragraph describes, if its neighbours are such names, too: `Taurus.`,
+/// `**Powdery mildew.**`
+pub(super) fn is_name(unit: &str) -> bool {
+    let name = unit.trim_matches(is_emphasis).strip_suffix('.').map(|name| name.trim_matches(is_emphasis));
+    let is_word = |word: &str| word.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’'));
+    name.is_some_and(|name| {
+        let first = name.split(' ').next().unwrap_or_default();
+        name.split(' ').count() < MAX_LABEL_WORDS
+            && name.starts_with(char::is_uppercase)
+            && name.chars().nth(1).is_some()
+            && name.split(' ').all(is_word)
+            && !is_opener(first)
+    })
+}
+
 /// Whether a line that starts with this may be an item of a list.
 pub(super) fn is_symbol(c: char) -> bool {
     !c.is_alphanumeric() && !is_closing(c) && !matches!(c, '¿' | '¡' | '„' | '«' | '(' | '$' | '€' | '£')
@@ -73,7 +89,7 @@ pub(super) fn is_field(line: &str) -> bool {
 }
 
 /// Whether this ends with a closing quotation mark.
-pub(super) fn is_quotation(unit: &str) -> bool {
+pub(crate) fn is_quotation(unit: &str) -> bool {
     unit.ends_with(['"', '”', '“', '»', '’', '」', '›'])
 }
 
@@ -92,9 +108,14 @@ pub(super) fn is_source(line: &str, is_quotation: bool) -> bool {
 /// Whether a line without a dash may name the source of a quotation: `Ann Lee, director`.
 pub(super) fn is_attribution(line: &str) -> bool {
     line.len() <= LONGEST_SOURCE
-        && line.starts_with(char::is_uppercase)
+        && line.trim_start_matches(is_emphasis).starts_with(char::is_uppercase)
         && is_open(line)
         && !line.ends_with([':', ';', ','])
+}
+
+/// Whether this opens a quotation.
+pub(crate) fn starts_quotation(unit: &str) -> bool {
+    unit.starts_with(['"', '“', '„', '«', '»', '‘', '「', '‹'])
 }
 
 /// The word or letter before a colon, full stop or number at the start of a question or an answer, without emphasis.

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
+pub(super) use super::labels::first_word;
+use super::labels::{LONGEST_WORD, is_labelled, starts_with_letter, starts_with_number};
 use super::marks::{is_han_or_kana, is_opening};
 
 /// When a full stop after an abbreviation ends a sentence.
@@ -226,7 +228,7 @@ pub(super) fn ends(rule: AbbreviationRule, sentence: &str, word: &str, after: &s
                 && sentence[..sentence.len() - word.len()].trim_end().ends_with(|c: char| c.is_ascii_digit())
         }
         AbbreviationRule::Label => !is_labelled(after) && next_rule(after) != Some(AbbreviationRule::Label),
-        AbbreviationRule::Word => !starts_with_number(after),
+        AbbreviationRule::Word => !starts_with_number(after) && !starts_with_letter(after),
         AbbreviationRule::Citation => {
             let is_cited = match next_rule(after) {
                 Some(AbbreviationRule::Name) | None => is_word_of(WordClass::Law, first_word(after).0),
@@ -246,7 +248,7 @@ fn next_rule(text: &str) -> Option<AbbreviationRule> {
 }
 
 /// Whether a word starts sentences.
-pub(super) fn is_opener(word: &str) -> bool {
+pub(crate) fn is_opener(word: &str) -> bool {
     is_word_of(WordClass::Opener, word) || is_word_of(WordClass::OpenerInCode, word)
 }
 
@@ -263,27 +265,6 @@ fn starts_sentence(abbreviation: &str, text: &str) -> bool {
         return word == "A" || word == "I";
     }
     is_opener(word) || (!is_initial && is_word_of(WordClass::OpenerInNames, word))
-}
-
-/// Whether a text starts with a number, also a Roman one that is no word (`IX`, not `I`), or after letters (`X5`).
-fn starts_with_number(text: &str) -> bool {
-    let (word, after) = first_word(text);
-    let is_roman = word.len() > 1 && word.bytes().all(|byte| b"IVXLC".contains(&byte)) || matches!(word, "V" | "X");
-    let is_digit = |c: char| c.is_ascii_digit();
-    // `L. 121-1`
-    let is_lettered = word.len() == 1 && after.strip_prefix(". ").is_some_and(|number| number.starts_with(is_digit));
-    text.trim_start_matches(['#', '§', '№', '°', ' ']).starts_with(char::is_numeric)
-        || is_roman
-        || is_lettered
-        || word == "I" && after.starts_with(", §")
-        || after.starts_with(is_digit) && word.starts_with(char::is_uppercase)
-}
-
-/// Whether a text starts with what a label is before: a number, also in brackets, or a single capital letter.
-fn is_labelled(text: &str) -> bool {
-    let text = text.strip_prefix('(').unwrap_or(text);
-    let (word, _) = first_word(text);
-    starts_with_number(text) || word.starts_with(char::is_uppercase) && word.chars().nth(1).is_none()
 }
 
 /// Whether an unknown word before a full stop is probably an abbreviation, by the numbers around it: `Exod. 20:3`,
@@ -311,16 +292,6 @@ pub(super) fn is_short_for_reference(label: &str, word: &str, after: &str) -> bo
 fn capitalized(text: &str) -> String {
     let mut chars = text.chars().take(LONGEST_WORD);
     chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
-}
-
-/// Letters of the longest word that [`first_word`] returns, and more than any of the table has.
-const LONGEST_WORD: usize = 16;
-
-/// Splits after the letters that a text starts with.
-pub(super) fn first_word(text: &str) -> (&str, &str) {
-    let end = text.char_indices().take(LONGEST_WORD).find(|(_, c)| !c.is_alphabetic()).map(|(at, _)| at);
-    let longest = || text.char_indices().nth(LONGEST_WORD).map_or(text.len(), |(at, _)| at);
-    text.split_at(end.unwrap_or_else(longest))
 }
 
 #[cfg(test)]

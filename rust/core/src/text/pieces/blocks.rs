@@ -3,13 +3,15 @@
 //! Blank lines, headings, list items, table rows, lines of code and rules bound them. Line ends do too, unless the line
 //! was wrapped: every line end inside a block is such a soft one.
 
+use super::header_rows::mark_header_rows;
 use super::items::mark_items;
 use super::lines::{Line, LineShape, check_length, content, indent, lines, page_lines};
 use super::list_marks::Mark;
-use super::marks::{has_capitals, is_separator_row, is_terminal};
+use super::marks::{has_capitals, is_terminal};
 use super::org::mark_org;
 use super::page_headers_footers::RunningLines;
 use super::records::Runs;
+use super::terms::{introduces_literal, is_typed};
 use super::titles::mark_titles;
 use super::wrapping::{
     NARROWEST_PARAGRAPH, NARROWEST_WRAP, column, continues_sentence, ends_sentence, has_room, is_hyphenated, width,
@@ -20,6 +22,12 @@ use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
 
 /// Longer lines, in characters, are not headings that only indentation shows.
 const WIDEST_TERM: usize = 60;
+
+/// Words of a term whose definition is one line.
+const WORDS_OF_TERM: usize = 3;
+
+/// Lines that end with a sentence, and so were not wrapped.
+const MIN_SENTENCES: usize = 3;
 
 /// Longer lines, in characters, were not wrapped: each is a paragraph of its own.
 const WIDEST_WRAP: usize = 200;
@@ -72,21 +80,6 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
     splitter.end_prose()?;
     mark_header_rows(text, &mut splitter.blocks);
     Ok(splitter.blocks)
-}
-
-/// Finds the headers of tables with rules: the row above the first rule, if that is the only one below a row, or of
-/// `=`.
-fn mark_header_rows(text: &str, blocks: &mut [Block]) {
-    let is_rule = |block: &Block| is_separator_row(block.span.of(text));
-    for table in blocks.chunk_by_mut(|_, next| next.kind == BlockKind::Row && next.continues) {
-        let Some(header) = table.iter().position(|row| !is_rule(row)) else { continue };
-        let Some(rule) = table.get(header + 1).filter(|row| is_rule(row)) else { continue };
-        let is_only = !table[header + 2..].iter().rev().skip(1).any(is_rule);
-        if table[header].kind == BlockKind::Row && (is_only || rule.span.of(text).contains(['=', '═', '╪', '━']))
-        {
-            table[header].kind = BlockKind::HeaderRow;
-        }
-    }
 }
 
 struct BlockSplitter<'text> {
@@ -246,7 +239,9 @@ impl BlockSplitter<'_> {
         }
         let is_option = content(text).starts_with('-') || is_typed(content(text));
         // Options follow each other without a blank line.
-        let is_alone = self.group.is_empty() || (is_option && self.item_indent.is_none());
+        let is_outer = |above: &Line| column(self.text_of(above)) > column(text) + 1;
+        let follows_definition = || self.group.last().is_some_and(is_outer);
+        let is_alone = self.group.is_empty() || self.item_indent.is_none() && (is_option || follows_definition());
         let begins = is_option || content(text).starts_with(char::is_alphanumeric);
         if !is_alone || !begins || !text.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | ']' | '>')) {
             return false;
@@ -259,9 +254,14 @@ impl BlockSplitter<'_> {
         let Some(next) = lines.next().filter(|next| next.shape == LineShape::Text) else { return false };
         let is_deeper = |line: &Line| column(line.span().of(below)) > column(text) + 1;
         let next_text = next.span().of(below);
+        let is_definition = || {
+            ends_sentence(next_text)
+                && content(next_text).starts_with(char::is_uppercase)
+                && text.split_whitespace().count() <= WORDS_OF_TERM
+        };
         // A line that returns to the first one's depth is verse.
         is_deeper(&next)
-            && (is_option || lines.next().is_none_or(|third| is_blank(&third) || is_deeper(&third)))
+            && (is_option || lines.next().is_none_or(|third| is_blank(&third) || is_deeper(&third)) || is_definition())
             && has_room(text, next_text, WIDEST_TERM)
             && (is_option || !continues_sentence(text, next_text))
     }
@@ -352,7 +352,10 @@ impl BlockSplitter<'_> {
             .map(|((line, next), &width)| {
                 checkpoints.reach(line.start())?;
                 let (line, next) = (self.text_of(line), self.text_of(next));
-                let continues = is_hyphenated(line, next) || (self.has_capitals && continues_sentence(line, next));
+                // A list of terms may have no capitals.
+                let is_ended = || ends_sentence(line) && has_room(line, next, widest);
+                let continues =
+                    is_hyphenated(line, next) || (self.has_capitals && continues_sentence(line, next) && !is_ended());
                 Ok(if item_indent.is_some_and(|item| indent(next) > item) || continues {
                     LineEnd::Soft
                 } else if width <= WIDEST_WRAP && wraps && !has_room(line, next, widest) {
@@ -365,7 +368,9 @@ impl BlockSplitter<'_> {
             })
             .collect::<Result<_>>()?;
         let count = |end| ends.iter().filter(|&&other| other == end).count();
-        let wrapped = count(LineEnd::Full) >= count(LineEnd::Hard);
+        // Wrapping does not end each of several lines where a sentence ends.
+        let is_ended = || group.len() >= MIN_SENTENCES && group.iter().all(|line| ends_sentence(self.text_of(line)));
+        let wrapped = count(LineEnd::Full) >= count(LineEnd::Hard) && !(count(LineEnd::Full) > 0 && is_ended());
         Ok(ends.into_iter().map(|end| end == LineEnd::Soft || (end == LineEnd::Full && wrapped)).collect())
     }
 }
@@ -380,21 +385,6 @@ enum LineEnd {
     Sentence,
     /// There was room for more.
     Hard,
-}
-
-/// Whether this declares a parameter, as docstrings do: `force : bool, optional`.
-fn is_typed(line: &str) -> bool {
-    line.split_once(" : ").is_some_and(|(name, _)| {
-        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'*' | b'.'))
-    })
-}
-
-/// Whether indented code follows in reStructuredText: after `::`, or after the directive of a block of code.
-fn introduces_literal(line: &str) -> bool {
-    match line.trim_start().strip_prefix(".. ") {
-        Some(directive) => ["code", "sourcecode", "parsed-literal"].iter().any(|name| directive.starts_with(name)),
-        None => line.ends_with("::"),
-    }
 }
 
 #[cfg(test)]

@@ -250,9 +250,9 @@ fn is_decorated(content: &str, mark: u8, length: usize) -> bool {
     let is_wiki = mark == b'=' && (2..=6).contains(&length);
     let title = &content[length..];
     let inside = title.trim_end_matches(char::from(mark));
-    let is_closed = title.len() - inside.len() == length && inside.ends_with(' ');
+    let is_closed = (title.len() - inside.len()).abs_diff(length) <= usize::from(length > 4) && inside.ends_with(' ');
     length >= 2
-        && matches!(mark, b'=' | b'*' | b'-' | b'~' | b'+')
+        && matches!(mark, b'=' | b'*' | b'-' | b'~' | b'+' | b'_')
         && content.len() <= LONGEST_TITLE
         && (is_closed && (is_wiki || length >= 3) || is_wiki && !title.contains('='))
         && title.starts_with(' ')
@@ -305,6 +305,7 @@ mod tests {
             ("= = Title = =", LineShape::Heading),
             ("== Title", LineShape::Heading),
             ("== a = b", LineShape::Text),
+            ("______ test_open _____", LineShape::Heading),
             ("===", LineShape::Rule { underlines: true }),
             ("-----", LineShape::Rule { underlines: true }),
             ("* * *", LineShape::Rule { underlines: false }),

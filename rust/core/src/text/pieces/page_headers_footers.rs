@@ -17,7 +17,8 @@ const EDGE_LINES: usize = 2;
 /// Words before a page number.
 const PAGE: &[&str] = &[
     "page", "pg", "pg.", "p", "p.", "seite", "s.", "página", "pág.", "pagina", "pag.", "σελίδα", "σελ.", "стр.",
-    "страница", "sayfa", "trang", "strona", "sida", "side", "sivu", "halaman", "صفحة", "पृष्ठ", "עמוד",
+    "slide", "folie", "diapositive", "diapositiva", "страница", "sayfa", "trang", "strona", "sida", "side", "sivu",
+    "halaman", "صفحة", "पृष्ठ", "עמוד",
 ];
 
 /// Words between the page number and the number of pages.
@@ -27,24 +28,25 @@ const OF: &[&str] = &["of", "von", "de", "di", "sur", "από", "из", "z", "av
 pub(super) struct RunningLines(HashSet<String>);
 
 impl RunningLines {
-    /// Empty without form feeds, because the ends of pages are unknown then.
+    /// Empty without form feeds and lines with a page number, because the ends of pages are unknown then.
     pub(super) fn new(text: &str, check: &Check) -> Result<Self> {
         let mut checkpoints = Checkpoints::new(check);
         let mut read = 0;
-        let mut pages = HashMap::new();
-        if text.as_bytes().contains(&b'\x0c') {
-            for page in text.split('\x0c') {
+        let mut counts = HashMap::new();
+        let printed = pages_of(text);
+        if printed.len() > 1 {
+            for page in printed {
                 checkpoints.reach(read)?;
                 read += page.len() + 1;
                 let lines = || page.lines().filter(|line| !line.trim().is_empty());
                 let edges: HashSet<String> =
                     lines().take(EDGE_LINES).chain(lines().rev().take(EDGE_LINES)).filter_map(without_digits).collect();
                 for line in edges {
-                    *pages.entry(line).or_insert(0) += 1;
+                    *counts.entry(line).or_insert(0) += 1;
                 }
             }
         }
-        Ok(Self(pages.into_iter().filter(|&(_, count)| count > 1).map(|(line, _)| line).collect()))
+        Ok(Self(counts.into_iter().filter(|&(_, count)| count > 1).map(|(line, _)| line).collect()))
     }
 
     /// Ignores digits.
@@ -64,8 +66,43 @@ fn without_digits(line: &str) -> Option<String> {
     constant.chars().any(char::is_alphabetic).then(|| constant.to_owned())
 }
 
-/// Whether a line is only a page number: `12`, `- 12 -`, `Page 3 of 10`, `3/10`.
+/// The pages of a text: parts between form feeds, or between lines that have a page number with the word for it.
+fn pages_of(text: &str) -> Vec<&str> {
+    if text.as_bytes().contains(&b'\x0c') {
+        return text.split('\x0c').collect();
+    }
+    let (mut start, mut end) = (0, 0);
+    let mut pages = Vec::new();
+    for line in text.split_inclusive('\n') {
+        end += line.len();
+        let line = line.trim();
+        let may_end = line.ends_with(|c: char| c.is_ascii_digit()) && line.contains(char::is_alphabetic);
+        if may_end && is_page_number(line) {
+            pages.push(&text[start..end]);
+            start = end;
+        }
+    }
+    pages.push(&text[start..]);
+    pages
+}
+
+/// Spaces between a header and the page number in the same line.
+const WIDE_GAP: &str = "   ";
+
+/// Whether a line is only a page number, also one with a header next to it: `12`, `- 12 -`, `Page 3 of 10`, `3/10`,
+/// `Contract     Page 3`.
 pub(super) fn is_page_number(line: &str) -> bool {
+    is_number_of_page(line, false)
+        || line.ends_with(|c: char| c.is_ascii_digit())
+            && line.rsplit_once(WIDE_GAP).is_some_and(|(header, number)| {
+                header.len() <= MAX_CHARS
+                    && !header.trim_end().contains(WIDE_GAP)
+                    && is_number_of_page(number.trim(), true)
+            })
+}
+
+/// Whether this is a page number, with the word for it if it must be named.
+fn is_number_of_page(line: &str, must_be_named: bool) -> bool {
     // At most four words of ten characters.
     let may_end = |c: char| c.is_ascii_digit() || matches!(c, '-' | '–' | '—' | '|' | ']');
     if line.len() > 80 || !line.ends_with(may_end) {
@@ -80,6 +117,9 @@ pub(super) fn is_page_number(line: &str) -> bool {
     let spaced = inside.replace('/', " / ");
     let mut words = spaced.split_whitespace().peekable();
     let named = words.next_if(|word| PAGE.contains(&word.to_lowercase().as_str())).is_some();
+    if must_be_named && !named {
+        return false;
+    }
     // Four digits alone may be a year.
     let Some(number) = words.next().filter(|word| is_number(word, if named { 5 } else { 3 })) else { return false };
     match (words.next(), words.next(), words.next()) {
@@ -114,13 +154,14 @@ mod tests {
     fn lines_of_only_a_page_number_are_found() {
         for line in [
             "7", "12", "- 12 -", "— 3 —", "[4]", "Page 3", "page 3 of 10", "Seite 3 von 10", "3/10", "12 / 345",
-            "p. 1204",
+            "p. 1204", "Vertrag    Seite 4 von 6", "Team     Slide 7",
         ] {
             assert!(is_page_number(line), "{line:?}");
         }
-        for line in
-            ["", "1984", "- 12", "12.", "12 men", "Page", "page three", "3 of hearts", "1/2 cup", "12 13", "12 13 14"]
-        {
+        for line in [
+            "", "1984", "- 12", "12.", "12 men", "Page", "page three", "3 of hearts", "1/2 cup", "12 13", "12 13 14",
+            "Milk    4", "the last page 3", "a    b    Page 3",
+        ] {
             assert!(!is_page_number(line), "{line:?}");
         }
     }
@@ -143,5 +184,7 @@ mod tests {
         assert!(running.contains("Report 3") && running.contains(" ACME"));
         assert!(!running.contains("More.") && !running.contains("End."));
         assert!(!RunningLines::new("ACME\nText.\nACME", &unstopped).unwrap().contains("ACME"));
+        let numbered = RunningLines::new("Text.\nACME 1\nPage 1\nMore.\nACME 2\nPage 2\n", &unstopped).unwrap();
+        assert!(numbered.contains("ACME 3") && !numbered.contains("More."));
     }
 }

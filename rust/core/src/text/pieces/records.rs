@@ -11,12 +11,14 @@ mod csv;
 mod cues;
 pub(super) mod cuts;
 mod entries;
+mod entry_marks;
 mod headings;
 mod http;
 mod paragraphs;
 mod run;
 mod speakers;
 mod stamps;
+mod steps;
 mod traces;
 
 use super::lines::{Line, LineShape};
@@ -27,6 +29,8 @@ pub(crate) use headings::is_prompted;
 pub(super) use headings::with_turns;
 pub(super) use paragraphs::with_records;
 use run::{Lines, Run};
+pub(crate) use speakers::is_person;
+pub(super) use speakers::starts_speech;
 
 /// Longer lines, in bytes, may be dumps of data.
 const SHORTEST_DUMP: usize = 300;

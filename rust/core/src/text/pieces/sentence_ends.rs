@@ -13,6 +13,7 @@ use icu_segmenter::options::SentenceBreakInvariantOptions;
 use icu_segmenter::{SentenceSegmenter, SentenceSegmenterBorrowed};
 
 use super::abbreviations::{self, WordClass, first_word, is_word_of, last_word};
+use super::amounts::starts_with_amount;
 use super::graphemes::Clusters;
 use super::inline_items::{BULLETS, inline_items};
 use super::joints;
@@ -20,7 +21,8 @@ use super::lines::content;
 use super::links::Links;
 use super::list_marks::Mark;
 use super::marks::{is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening, is_terminal};
-use super::sentence_tails::attached_end;
+use super::sentence_quotes::{continues_quote, goes_on_after_quote};
+use super::sentence_tails::{attached_end, note_after};
 use super::table_captions::is_caption;
 use crate::text::page::boundary_from;
 
@@ -68,13 +70,15 @@ pub(super) struct Prose<'text> {
     text: &'text str,
     script: Script,
     is_item: bool,
+    /// The end of the name of a speaker at its start.
+    label: usize,
     /// See [`joints::lacks_spaces`].
     lacks_spaces: OnceCell<bool>,
 }
 
 impl<'text> Prose<'text> {
-    pub(super) const fn new(text: &'text str, script: Script, is_item: bool) -> Self {
-        Self { text, script, is_item, lacks_spaces: OnceCell::new() }
+    pub(super) const fn new(text: &'text str, script: Script, is_item: bool, label: usize) -> Self {
+        Self { text, script, is_item, label, lacks_spaces: OnceCell::new() }
     }
 
     /// Calls `emit` with the start and end of each sentence, in order, including the white space between them.
@@ -163,7 +167,9 @@ impl<'text> Prose<'text> {
         match &self.text[mark..mark_end] {
             "." if attached_end > mark_end && first.is_alphabetic() && !first.is_lowercase() => true,
             "." if starts_speech(next) => true,
-            "." if first.is_ascii_digit() => is_plain_word(last_word(&self.text[..mark])),
+            "." if first.is_ascii_digit() => {
+                is_plain_word(last_word(&self.text[..mark])) && note_after(&self.text[..mark_end], next) == 0
+            }
             "." => !self.script.has_capitals && first.is_lowercase(),
             "…" => first.is_alphabetic() && !first.is_lowercase(),
             "|" => between(is_indic),
@@ -196,7 +202,9 @@ impl<'text> Prose<'text> {
                 Some(after) => after.chars().next().is_none_or(char::is_whitespace),
                 None => after == "\"",
             };
-            return if closes { proposed + after.chars().next().map_or(0, char::len_utf8) } else { proposed };
+            let length =
+                if closes { after.chars().next().map_or(0, char::len_utf8) } else { note_after(before, after) };
+            return proposed + length;
         }
         attached_end(self.text, before.trim_end_matches(is_opening).len())
     }
@@ -255,10 +263,7 @@ impl<'text> Prose<'text> {
             Some('၊') => false,
             // Khmer: `។ល។`, and so on.
             Some('។') if after.starts_with("ល។") => false,
-            // A quote inside a Japanese sentence: `「行く。」と言った。`
-            Some('。' | '！' | '？') if is_closed && !is_spaced => {
-                !['と', 'っ', 'の', 'が', 'は', 'を', 'に', 'で', 'も'].contains(&next)
-            }
+            Some('。' | '！' | '？') if is_closed && !is_spaced => !goes_on_after_quote(before, after),
             _ => true,
         }
     }
@@ -266,6 +271,9 @@ impl<'text> Prose<'text> {
     /// Whether this is only the mark of an item: `(1.) `, `Step 1. `. A word and a number that are no sure mark end a
     /// sentence outside lists.
     fn is_mark(&self, start: usize, end: usize) -> bool {
+        if start == 0 && self.text[..end].trim_end().len() <= self.label {
+            return true;
+        }
         if end - start > LONGEST_MARK {
             return false;
         }
@@ -284,6 +292,10 @@ impl<'text> Prose<'text> {
     /// Whether a full stop ends the sentence before it, with white space and `after` following.
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
         let word = last_word(sentence);
+        // In a price list, an abbreviation: sentences start with no amount.
+        if after.starts_with(|c: char| !c.is_alphabetic()) && starts_with_amount(after) {
+            return false;
+        }
         let ends = |rule| abbreviations::ends(rule, sentence, word, after, self.script.has_capitals);
         // Most words: too long for all that follows.
         if word.len() > LONGEST_SHORT_WORD && word.is_ascii() {
@@ -385,13 +397,4 @@ fn starts_speech(text: &str) -> bool {
     // Wrapping may leave two spaces after it.
     let is_said = |speech: &str| speech.starts_with(char::is_uppercase) && speech.split_whitespace().nth(4).is_some();
     speech.is_some_and(|speech| is_said(speech.trim_start())) || text.starts_with(",,")
-}
-
-/// Whether a Korean text continues with a verb of saying after a quote.
-fn continues_quote(text: &str) -> bool {
-    let particle = text.split(|c: char| !is_hangul(c)).next().unwrap_or_default();
-    matches!(particle, "고" | "며" | "면서" | "는" | "란" | "라던")
-        || ["라고", "라는", "라며", "라면서", "이라고", "이라는", "이라며", "하고", "하며", "고는", "고도"]
-            .iter()
-            .any(|beginning| particle.starts_with(beginning))
 }

@@ -48,7 +48,24 @@ fn footnote(text: &str, at: usize) -> Option<usize> {
     let is_word =
         |word: &str| word.chars().count() >= shortest && !word.contains(|c: char| c.is_uppercase() || c.is_numeric());
     let word = last_word(sentence);
-    (is_word(word) && !word.contains('.') && abbreviations::rule_of(word).is_none()).then_some(length)
+    // `until 1921.3 The tower`
+    let is_year = || {
+        let next = text[at + length..].trim_start().chars().next();
+        word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit()) && next.is_some_and(char::is_uppercase)
+    };
+    let is_sentence = is_word(word) && !word.contains('.') && abbreviations::rule_of(word).is_none();
+    (is_sentence || is_year()).then_some(length)
+}
+
+/// The length of the number of a note that a space keeps from the number before it, up to the next sentence:
+/// `in 1921. |3 |The tower`.
+pub(super) fn note_after(before: &str, after: &str) -> usize {
+    let digits = after.bytes().take(4).take_while(u8::is_ascii_digit).count();
+    let is_after_number =
+        before.trim_end().strip_suffix('.').is_some_and(|text| text.ends_with(|c: char| c.is_ascii_digit()));
+    let next = after[digits..].strip_prefix(' ').map(|next| abbreviations::first_word(next).0);
+    let is_note = (1..=3).contains(&digits) && is_after_number && next.is_some_and(abbreviations::is_opener);
+    if is_note { digits + 1 } else { 0 }
 }
 
 #[cfg(test)]
@@ -72,6 +89,13 @@ mod tests {
     }
 
     #[test]
+    fn notes_after_numbers_end_their_sentence() {
+        assert_eq!(note_after("until 1921. ", "3 The tower"), 2);
+        assert_eq!(note_after("until 1921. ", "3 towers"), 0);
+        assert_eq!(note_after("until noon. ", "3 The tower"), 0);
+    }
+
+    #[test]
     fn footnote_numbers_are_attached_after_words_only() {
         for (text, mark_end, expected) in [
             ("held.12 The", 5, "12"),
@@ -80,6 +104,8 @@ mod tests {
             ("fig.12 The", 4, ""),
             ("held.12a", 5, ""),
             ("3.12 The", 2, ""),
+            ("1921.3 The", 5, "3"),
+            ("1921.3 the", 5, ""),
             ("वह घर है।१२ फिर", "वह घर है।".len(), "१२"),
             ("ذهب إلى البيت.٣ ثم", "ذهب إلى البيت.".len(), "٣"),
             ("道。“为", "道。".len(), ""),

@@ -7,7 +7,7 @@ use super::blocks::blocks;
 use super::captions::Captions;
 use super::long::{push_record, push_units};
 use super::marks::{has_capitals, has_substitutes};
-use super::records::CueMarks;
+use super::records::{CueMarks, starts_speech, turn_label};
 use super::references::is_reference;
 use super::sentence_ends::{Prose, Script};
 use crate::error::Result;
@@ -91,7 +91,13 @@ fn push_part(
             None => unwrapped(part.of(text)),
         };
         let is_item = kind == BlockKind::Item;
-        let prose = Prose::new(&unwrapped, script, is_item);
+        // The name of a speaker ends no sentence.
+        let label = match kind {
+            BlockKind::Turn => turn_label(part.of(text)),
+            BlockKind::Prose => starts_speech(&unwrapped),
+            _ => None,
+        };
+        let prose = Prose::new(&unwrapped, script, is_item, label.unwrap_or(0));
         prose.split(|start, end| {
             let sentence = ByteSpan { start: part.start + start, end: part.start + end };
             if open.is_none() && is_complete(&sentence) {

@@ -3,30 +3,25 @@
 //! Capitals, numbers (`1.2 Scope`) and labels (`Chapter 3`) show a heading also between lines of text; other titles need a
 //! blank line or the start of a list. A line is read with the lines next to it only, so that the time is linear.
 
+mod look;
+
 use std::collections::HashMap;
 
-use super::abbreviations::is_opener;
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style, System};
-use super::marks::{is_closing, is_terminal};
-use super::table_captions::is_caption;
+use super::records::is_person;
 use super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::outline::has_blank_line;
+use crate::text::outline::{has_blank_line, is_quotation, starts_quotation};
 use crate::text::page::{Block, BlockKind, ByteSpan};
+use look::{Candidate, Look, has_small, is_plain, look};
 
-/// Characters of the longest heading, of one without capitals, number or label, and of one between lines of text.
-const WIDEST: usize = 80;
-const WIDEST_PLAIN: usize = 60;
+/// Characters of the longest heading between lines of text.
 const WIDEST_BETWEEN: usize = 30;
 
 /// Characters of the number before a title.
 const LONGEST_NUMBER: usize = 6;
-
-/// Words of the longest heading, and of one without capitals, number or label.
-const MOST_WORDS: usize = 12;
-const MOST_PLAIN_WORDS: usize = 7;
 
 /// Wider lines are prose, whether a sentence ends in them or not.
 const NARROWEST_PROSE: usize = 50;
@@ -45,27 +40,6 @@ const OPEN_WORDS: [&str; 26] = [
     "if", "unless", "when", "where", "that", "following", "and", "or", "by", "to", "with", "for", "of", "in", "at",
     "the", "are", "is", "must", "can", "may", "include", "includes", "wenn", "folgende", "si",
 ];
-
-/// How a line looks like a heading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    /// `Chapter 3`, `§ 5 Title`: the bytes of the label.
-    Label(usize),
-    /// The depth of its number: 2 for `1.2 Scope`.
-    Numbered(usize),
-    /// Or bold.
-    Capitals,
-    Plain,
-    /// The first line of the page, above another heading.
-    Page,
-}
-
-/// A line that may be a heading.
-#[derive(Clone, Copy)]
-struct Candidate<'text> {
-    look: Look,
-    mark: Option<Mark<'text>>,
-}
 
 /// The lines of a page that may be headings: few of all.
 struct Candidates<'text> {
@@ -135,7 +109,15 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         if lines[number].shape == LineShape::Blank {
             continue;
         }
-        let page = Neighbours { text, lines, found: &found, number, below, is_first: first == Some(number) };
+        let page = Neighbours {
+            text,
+            lines,
+            found: &found,
+            has_markup: !plain,
+            number,
+            below,
+            is_first: first == Some(number),
+        };
         let candidate = page.candidate().filter(|one| (plain && !has_marked) || one.look != Look::Plain);
         found.insert(number, candidate);
         below = Some(number);
@@ -190,6 +172,8 @@ struct Neighbours<'page, 'text> {
     lines: &'page [Line],
     /// Of the lines below.
     found: &'page Candidates<'text>,
+    /// Whether markup says what is an item.
+    has_markup: bool,
     number: usize,
     /// The next line that is not blank.
     below: Option<usize>,
@@ -211,10 +195,23 @@ impl<'text> Neighbours<'_, 'text> {
             return None;
         }
         let candidate = look(self.text_of(self.number)).or_else(|| self.bracketed())?;
-        if line.shape == LineShape::Item && candidate.mark.is_none() {
+        let is_numbered = |mark: Mark| !self.has_markup || mark.style.label.is_empty();
+        if line.shape == LineShape::Item && !candidate.mark.is_some_and(is_numbered)
+            || candidate.look == Look::Plain && self.names_source()
+        {
             return None;
         }
         (self.may_follow(&candidate) && self.has_content(&candidate)).then_some(candidate)
+    }
+
+    /// Whether a line names the source of the quotation that is all of the paragraph above it.
+    fn names_source(&self) -> bool {
+        let is_blank = |line: usize| self.lines[line].shape == LineShape::Blank;
+        let Some(end) = self.number.checked_sub(2).filter(|end| is_blank(end + 1) && !is_blank(*end)) else {
+            return false;
+        };
+        let start = (0..=end).rev().take_while(|line| !is_blank(*line)).last().unwrap_or(end);
+        is_quotation(self.text_of(end)) && starts_quotation(self.text_of(start)) && is_person(self.text_of(self.number))
     }
 
     /// `[Departure]` between a blank line and text.
@@ -342,73 +339,6 @@ impl<'text> Neighbours<'_, 'text> {
             && !ends_sentence(self.text_of(last))
             && width(self.text_of(last)) < NARROWEST_PROSE
     }
-}
-
-/// How a line looks like a heading, whatever stands around it.
-fn look(line: &str) -> Option<Candidate<'_>> {
-    let line = content(line);
-    let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).filter(|line| !line.contains("**"));
-    let line = bold.unwrap_or(line);
-    if line.len() > 4 * WIDEST
-        || line.contains('\n')
-        || width(line) > WIDEST
-        || line.contains(['|', '=', '{', '}', '<', '>', ';', '\\', '\t', '@', '_'])
-        || line.contains("  ")
-    {
-        return None;
-    }
-    let line = without_pictograph(line);
-    let mark = Mark::at_start(line).filter(|mark| mark.style.system != System::Bullet);
-    let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '–', '—', '-', ':']);
-    let is_bracketed = mark.is_some_and(|mark| line[..mark.end].starts_with(['[', '(']));
-    let words = title.split_whitespace().count();
-    let ends = title
-        .trim_end_matches(is_closing)
-        .ends_with(|c: char| is_terminal(c) || matches!(c, ',' | ':' | '、' | '，' | '：' | '-' | '–' | '—'));
-    if ends || is_bracketed || is_caption(line) || words > MOST_WORDS {
-        return None;
-    }
-    let begins = title.trim_start_matches(['"', '“', '\'', '‘', '«', '¿']).chars().next();
-    let starts_title = begins.is_some_and(|c| c.is_alphabetic() && !c.is_lowercase());
-    let label = mark.map_or("", |mark| mark.style.label);
-    let look = match mark {
-        // `The 12 men`, `Lee J. R. Hall`
-        Some(_) if !may_label(label) || title.chars().nth(1) == Some('.') => return None,
-        Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
-        Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth()),
-        None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
-            Look::Capitals
-        }
-        None if starts_title && bold.is_some() => Look::Capitals,
-        None if starts_title && is_plain(title, words) => Look::Plain,
-        _ => return None,
-    };
-    Some(Candidate { look, mark })
-}
-
-/// `🕗 Opening hours`
-fn without_pictograph(line: &str) -> &str {
-    let is_pictograph = |word: &str| {
-        word.chars().all(|c| matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}'))
-    };
-    line.split_once(' ').filter(|(word, _)| is_pictograph(word)).map_or(line, |(_, title)| title)
-}
-
-/// Whether a word may stand before the number of a heading: not one that starts sentences.
-fn may_label(word: &str) -> bool {
-    !word.starts_with(char::is_lowercase) && !is_opener(word)
-}
-
-fn is_plain(title: &str, words: usize) -> bool {
-    words <= MOST_PLAIN_WORDS
-        && width(title) <= WIDEST_PLAIN
-        && !title.contains([',', '/', ':', '*', '`', '[', '#'])
-        && !title.contains(". ")
-}
-
-/// Whether a letter is a small one, or of a script without capitals.
-fn has_small(text: &str) -> bool {
-    text.chars().any(|c| c.is_alphabetic() && !c.is_uppercase())
 }
 
 /// Whether a line before a list introduces it: it ends in the middle of a sentence.

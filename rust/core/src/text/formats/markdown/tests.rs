@@ -1,6 +1,6 @@
 use super::*;
 use crate::runtime::call::unstopped;
-use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
+use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule, Term};
 use proptest::prelude::*;
 
 fn cut(source: &str) -> Vec<(&str, BlockKind, bool)> {
@@ -84,6 +84,24 @@ fn structure_bounds_blocks() {
                 ("</div>", Rule, false),
                 ("<!-- a", Rule, false),
                 ("b -->", Rule, false),
+            ],
+        ),
+        (
+            "<h2>Terms</h2>\n<dl>\n<dt>Keep</dt>\n<dd>A tower. High.</dd>\n</dl>",
+            &[
+                ("<h2>Terms</h2>", Heading, false),
+                ("<dl>", Rule, false),
+                ("<dt>Keep</dt>", Term, false),
+                ("<dd>A tower. High.</dd>", Item, false),
+                ("</dl>", Rule, false),
+            ],
+        ),
+        (
+            "<table><tr><th>a</th></tr>\n<tr>\n<td>b</td>\n</tr>\n<tr><td>c</td></tr></table>",
+            &[
+                ("<table><tr><th>a</th></tr>", HeaderRow, false),
+                ("<tr>\n<td>b</td>\n</tr>", Row, true),
+                ("<tr><td>c</td></tr></table>", Row, true),
             ],
         ),
         ("<PRE>\na\n\nb</PRE>", &[("<PRE>", Code, false), ("a", Code, true), ("b</PRE>", Code, true)]),

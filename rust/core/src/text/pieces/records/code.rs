@@ -92,6 +92,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
             _ if is_inside => Class::Comment,
             Class::Other if in_diff && text.starts_with(['+', '-', ' ', '\\']) => Class::Code,
             Class::Other if is_head() || starts_query(lines, line) => Class::Code,
+            // The line that failed, and why: `>       assert gate.is_open`, `E       assert False`.
+            Class::Other if code > 0 && (text.starts_with(">   ") || text.starts_with("E   ")) => Class::Code,
             class => class,
         };
         match class {

@@ -3,19 +3,16 @@
 //! Entries of logs are never cut. Turns consist of sentences, so a long one is cut at their ends.
 
 use super::chat_marks::mark_end;
-use super::cuts;
+use super::entry_marks::{
+    LONGEST_CLIENT, begins_with_level, has_level, is_access, is_object, is_pairs, is_place, is_small_level,
+};
 use super::run::{Lines, Run};
 use super::speakers::{is_name, is_name_line, label_end, paragraphs, speaker};
 use super::stamps::{may_be_stamp, stamp};
-use super::traces::{is_source, is_trace};
+use super::steps::{is_commit, is_listing, is_step, numbered};
+use super::traces::{is_panic, is_source, is_trace};
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::indent;
-
-/// Bytes of the longest path of a place.
-const LONGEST_PATH: usize = 200;
-
-/// Bytes before the time of an entry of a web server.
-const LONGEST_CLIENT: usize = 60;
 
 /// Lines of a turn below its first paragraph.
 const MAX_TURN_LINES: usize = 20;
@@ -25,14 +22,6 @@ const MAX_SPEAKERS: usize = 8;
 
 /// Fields of a form, which else looks like what three people say.
 const MIN_FIELDS: usize = 3;
-
-/// Words before the level in a line with a time.
-const MAX_WORDS_BEFORE_LEVEL: usize = 4;
-
-const LEVELS: [&str; 19] = [
-    "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "ERR", "FATAL", "CRITICAL", "CRIT", "ALERT",
-    "SEVERE", "EMERG", "VERBOSE", "INF", "WRN", "DBG", "FTL",
-];
 
 /// How entries of one run begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +40,12 @@ enum Family {
     Prompt,
     /// A place in a file and what is there.
     Place,
+    /// A step of a build or test, or a file, and what was printed for it.
+    Step,
+    /// A step whose number all of its lines start with.
+    Numbered,
+    /// A commit and its message.
+    Commit,
     /// A card or an event: `BEGIN:VCARD`.
     Component,
 }
@@ -68,7 +63,8 @@ struct Mark {
 impl Mark {
     /// Whether all lines up to a blank one belong to the entry.
     fn is_open(&self) -> bool {
-        self.kind == BlockKind::Turn || matches!(self.family, Family::Prompt | Family::Component)
+        self.kind == BlockKind::Turn
+            || matches!(self.family, Family::Prompt | Family::Component | Family::Step | Family::Numbered)
     }
 }
 
@@ -151,18 +147,22 @@ fn first_mark(lines: &Lines<'_>, at: usize, line: &str) -> Option<Mark> {
     error.or(found)
 }
 
-/// Whether this line of a stack trace names a function, whose place is below.
+/// Whether this line of a stack trace names a function, whose place is below, or says what the line above announces.
 fn is_call(lines: &Lines<'_>, line: usize, first: &Mark) -> bool {
-    first.family == Family::Trace && lines.get(line + 1).is_some_and(|place| indent(place) > 0)
+    first.family == Family::Trace
+        && (lines.get(line + 1).is_some_and(|place| indent(place) > 0)
+            || lines.get(line - 1).is_some_and(|above| is_trace(above) && above.ends_with(':')))
 }
 
 /// Whether an entry may start or go on below a blank line.
 fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark)]) -> bool {
-    let (_, first) = &starts[0];
+    let (at, first) = &starts[0];
+    let depth = lines.get(*at).map_or(0, indent);
     let mark = |line: usize| lines.get(line).and_then(|text| mark_at(lines, line, text));
     let is_next = |line: usize| mark(line).filter(|next| next.family == first.family);
     match first.family {
         Family::Trace => lines.get(after).is_some_and(is_trace),
+        Family::Step | Family::Commit if lines.get(after).is_some_and(|text| indent(text) > depth) => true,
         _ if is_next(after).is_some() => true,
         Family::NameLine => (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some()),
         // A further paragraph of a turn, if a known speaker follows.
@@ -188,11 +188,24 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
             repeats || (starts.len() > 1 && !has_gap && is_each_line)
         }
         Family::Object => true,
-        Family::Component => !is_each_line,
-        Family::Trace => traces > 1 || (traces > 0 && end - at > 2),
+        Family::Component | Family::Commit => !is_each_line,
+        Family::Step => starts.len() > 1 || !is_each_line,
+        Family::Numbered => {
+            starts.len() > 1 && starts.iter().any(|(line, _)| step_of(lines, *line) == step_of(lines, line + 1))
+        }
+        Family::Trace => {
+            traces > 1 || (traces > 0 && end - at > 2) || !is_each_line && lines.get(*at).is_some_and(is_panic)
+        }
         // Alone it is indented: a price is no command.
         Family::Prompt => starts.len() > 1 || !is_each_line || lines.get(*at).is_some_and(|line| indent(line) > 1),
         Family::NameLine => starts.len() > 1 && starts.windows(2).all(|pair| pair[1].0 > pair[0].0 + 1),
+        // An entry of a log alone among prose.
+        Family::Stamp if starts.len() == 1 && traces == 0 => {
+            let above = at.checked_sub(1).and_then(|above| lines.get(above)).unwrap_or_default();
+            first.kind == BlockKind::Record
+                && (above.is_empty() || above.ends_with([':', '.']))
+                && lines.get(*at).is_some_and(is_dated_entry)
+        }
         _ => starts.len() > 1 || traces > 0,
     }
 }
@@ -230,6 +243,17 @@ fn is_speech(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     small * 2 > starts.len()
 }
 
+/// Whether a line starts with a date and a time, which the text of an entry follows.
+fn is_dated_entry(line: &str) -> bool {
+    let text = line.trim_start();
+    stamp(text).is_some_and(|stamp| stamp.is_dated() && text[stamp.end..].trim_start().contains(' '))
+}
+
+/// The number of the step that a line belongs to.
+fn step_of<'text>(lines: &Lines<'text>, line: usize) -> Option<&'text str> {
+    lines.get(line).map(str::trim_start).and_then(numbered)
+}
+
 fn name<'text>(lines: &Lines<'text>, line: usize, mark: &Mark) -> &'text str {
     lines.get(line).unwrap_or_default().get(..mark.end).unwrap_or_default()
 }
@@ -245,7 +269,14 @@ pub(crate) fn turn_label(turn: &str) -> Option<usize> {
 
 /// The mark of a line, which may have only the time and the speaker of the text below it.
 fn mark_at(lines: &Lines<'_>, line: usize, text: &str) -> Option<Mark> {
+    if is_listing(text, lines.get(line + 1).unwrap_or_default()) {
+        return Some(Mark { family: Family::Step, kind: BlockKind::Record, end: 0, is_loose: false });
+    }
     let found = mark(text)?;
+    let goes_on = || line.checked_sub(1).is_some_and(|above| step_of(lines, above) == step_of(lines, line));
+    if found.family == Family::Numbered && goes_on() {
+        return None;
+    }
     let is_above_text = || lines.get(line + 1).is_some_and(|below| !below.is_empty() && mark(below).is_none());
     if found.family == Family::Stamp && has_stamped_name(text) && is_above_text() {
         return Some(Mark { family: Family::NameLine, kind: BlockKind::Turn, end: text.len(), is_loose: false });
@@ -271,6 +302,11 @@ fn mark(line: &str) -> Option<Mark> {
             let family = if end == text.len() { Family::NameLine } else { Family::Speaker };
             return of(family, BlockKind::Turn, end);
         }
+        b'[' | b'S' | b'=' | b'#' | b':' | b'>' | 0xe2 if is_step(text) => {
+            return of(Family::Step, BlockKind::Record, 0);
+        }
+        b'#' if numbered(text).is_some() => return of(Family::Numbered, BlockKind::Record, 0),
+        b'c' if is_commit(text) => return of(Family::Commit, BlockKind::Turn, text.len()),
         b'{' | b'[' if is_object(text) => return of(Family::Object, BlockKind::Record, 0),
         b'B' if text.starts_with("BEGIN:") => return of(Family::Component, BlockKind::Record, 0),
         b'0'..=b'9' if is_access(text) => return of(Family::Access, BlockKind::Record, 0),
@@ -317,76 +353,4 @@ fn mark(line: &str) -> Option<Mark> {
         end: line.len(),
         is_loose: false,
     })
-}
-
-/// Whether this is one object or list of JSON.
-fn is_object(text: &str) -> bool {
-    let inside = text[1..].trim_start();
-    text.ends_with(['}', ']', ','])
-        && inside.starts_with(['"', '\'', '{', '[', '}'])
-        && cuts::is_balanced(text.trim_end_matches(','))
-}
-
-/// Whether this is an entry of a web server's log: an address, then a time in brackets.
-fn is_access(text: &str) -> bool {
-    let address = text.bytes().take_while(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':')).count();
-    let address = &text.as_bytes()[..address];
-    let marks = address.iter().filter(|byte| matches!(byte, b'.' | b':')).count();
-    marks >= 3 && text.as_bytes().iter().take(LONGEST_CLIENT).any(|byte| *byte == b'[')
-}
-
-/// Whether this is a line of pairs: `level=info msg="…"`.
-fn is_pairs(text: &str) -> bool {
-    let is_pair = |word: &str| {
-        word.split_once('=').is_some_and(|(key, _)| {
-            !key.is_empty()
-                && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
-        })
-    };
-    let mut words = text.split(' ');
-    words.next().is_some_and(is_pair) && words.next().is_some_and(is_pair)
-}
-
-/// Whether a compiler or tool says something here: `error: it failed`, `warning[E01]: it may fail`.
-fn is_small_level(text: &str) -> bool {
-    let length = text.bytes().take_while(u8::is_ascii_lowercase).count();
-    matches!(&text[..length], "error" | "warning" | "fatal" | "info" | "debug" | "warn")
-        && text[length..].starts_with([':', '['])
-}
-
-/// Whether a line starts with a place in a file: `src/main.c:12:5: `.
-fn is_place(text: &str) -> bool {
-    let path = text.bytes().take(LONGEST_PATH).take_while(|byte| !matches!(byte, b':' | b' ' | b'"')).count();
-    let is_path = text.as_bytes()[..path].iter().any(|byte| matches!(byte, b'.' | b'/'));
-    let number = text.as_bytes()[path..].iter().skip(1).take_while(|byte| byte.is_ascii_digit()).count();
-    is_path && number > 0 && text[path..].starts_with(':') && text.as_bytes().get(path + 1 + number) == Some(&b':')
-}
-
-fn is_level(word: &str) -> bool {
-    let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    let is_marked = name.len() < word.len();
-    LEVELS.contains(&name) || is_marked && LEVELS.iter().any(|level| level.eq_ignore_ascii_case(name))
-}
-
-/// Whether the text after a time has a level near its start.
-fn has_level(text: &str) -> bool {
-    let mut words = text.split_whitespace().take(MAX_WORDS_BEFORE_LEVEL);
-    words.any(|word| is_level(word) || word.rsplit_once('.').is_some_and(|(_, level)| is_level(level)))
-}
-
-/// Whether a line starts with a level: `INFO:root:`, `[ERROR] `, `WARN  `.
-fn begins_with_level(text: &str) -> bool {
-    let start = text.strip_prefix(['[', '<']).unwrap_or(text);
-    if !start.as_bytes().get(1).is_some_and(u8::is_ascii_uppercase) {
-        return false;
-    }
-    let length = start.bytes().take_while(u8::is_ascii_alphabetic).count();
-    let is_named = LEVELS.contains(&&start[..length]);
-    let after = start.as_bytes().get(length);
-    is_named
-        && if start.len() < text.len() {
-            matches!(after, Some(b']' | b'>'))
-        } else {
-            matches!(after, Some(b':' | b' ' | b'\t'))
-        }
 }

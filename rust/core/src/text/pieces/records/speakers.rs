@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::run::{Lines, Run};
-use super::stamps::stamp;
+use super::stamps::{is_day, stamp};
 use crate::text::page::{Block, BlockKind};
+use crate::text::pieces::abbreviations::is_opener;
 use crate::text::pieces::lines::indent;
 use crate::text::pieces::wrapping::ends_sentence;
 
@@ -30,9 +31,9 @@ const MIN_TURNS: usize = 3;
 const LONGEST_ATTRIBUTION: usize = 120;
 
 /// What somebody did who is named in such a line.
-const VERBS: [&str; 14] = [
-    " wrote", " commented", " replied", " posted", " said", " asked", " answered", " schrieb", " a écrit", " escribió",
-    " ha scritto", " escreveu", " schreef", " написал",
+const VERBS: [&str; 15] = [
+    " wrote", " added a comment", " commented", " replied", " posted", " said", " asked", " answered", " schrieb",
+    " a écrit", " escribió", " ha scritto", " escreveu", " schreef", " написал",
 ];
 
 /// What stands before the name of the author of a post.
@@ -56,8 +57,9 @@ struct Label<'text> {
 
 impl<'text> Label<'text> {
     fn at(lines: &Lines<'text>, line: usize) -> Option<Self> {
-        let (text, is_bold) = lone_name(lines.get(line)?)?;
         let has_time = lines.get(line + 1).is_some_and(is_time_line);
+        let posted = || if has_time { posted_name(lines.get(line)?) } else { None };
+        let (text, is_bold) = lone_name(lines.get(line)?).or_else(posted)?;
         let time_end = line + 1 + usize::from(has_time);
         let is_gap = lines.is_blank(time_end) && (is_bold || has_time);
         let below = time_end + usize::from(is_gap);
@@ -165,6 +167,13 @@ pub(super) fn lone_name(line: &str) -> Option<(&str, bool)> {
     (text.len() <= LONGEST_NAME + 8 && is_name(name, false)).then_some((name, is_bold))
 }
 
+/// The name in a line above a time, which may have no capitals, and the rank of its bearer after it: `kolya77 (Novice)`.
+fn posted_name(line: &str) -> Option<(&str, bool)> {
+    let text = line.trim();
+    let name = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).map_or(text, |(name, _)| name);
+    (text.len() <= LONGEST_NAME + 8 && is_name(name, true)).then_some((name, false))
+}
+
 /// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`.
 fn is_time_line(line: &str) -> bool {
     let text = line.trim();
@@ -176,8 +185,8 @@ fn is_time_line(line: &str) -> bool {
 pub(super) fn label_end(turn: &str) -> Option<usize> {
     let mut lines = turn.split_inclusive('\n');
     let name = lines.next()?;
-    lone_name(name)?;
     let time = lines.next().filter(|line| is_time_line(line));
+    lone_name(name).or_else(|| time.and_then(|_| posted_name(name)))?;
     Some(name.len() + time.map_or(0, str::len))
 }
 
@@ -227,6 +236,9 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
     let is_end =
         |at: &usize| bytes[*at] == b':' && bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t' | b'*'));
     let Some(colon) = (0..bytes.len()).filter(is_end).find(|at| bytes[*at] == b':') else { return role(text) };
+    if let Some(end) = role(text).filter(|end| *end < colon) {
+        return Some(end);
+    }
     let name = text[..colon].trim_start_matches('*').trim_end_matches('*');
     let name = match name.rfind(['(', '[']) {
         Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
@@ -236,14 +248,43 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
     is_name(name, any_case).then_some(end)
 }
 
-/// The end of a role in a play: `HAMLET. Whither wilt thou lead me?`
+/// Words before the name of somebody who speaks in a court, a council or a parliament.
+const TITLES: [&str; 26] = [
+    "Mr", "Mrs", "Ms", "Miss", "Dr", "Prof", "Sir", "MR", "MRS", "MS", "DR", "Senator", "Representative",
+    "Congressman", "Congresswoman", "Chairman", "Chairwoman", "Chair", "Secretary", "Judge", "Justice", "General",
+    "Admiral", "Governor", "Professor", "The",
+];
+
+/// The end of a role in a play or a hearing: `HAMLET. Whither wilt thou lead me?`, `Mr. ROE. I do not think so.`, `Ms. LEE of
+/// Ohio. I yield.`
 fn role(text: &str) -> Option<usize> {
-    let end = text.bytes().take(LONGEST_NAME).position(|byte| byte == b'.')?;
-    let (name, said) = (&text[..end], text[end + 1..].strip_prefix(' ')?);
+    let ends = |end: &usize| {
+        let word = text[..*end].rsplit(' ').next().unwrap_or_default();
+        word.len() > 1 && !TITLES.contains(&word)
+    };
+    let start = &text.as_bytes()[..text.len().min(LONGEST_NAME)];
+    let end = (0..start.len()).filter(|at| start[*at] == b'.').find(ends)?;
+    let (name, said) = (&text[..end], text[end + 1..].strip_prefix(' ')?.trim_start());
+    let first = name.split([' ', '.']).next().unwrap_or_default();
     let is_capital = |c: char| c.is_uppercase() || c == ' ';
-    let is_role = name.chars().all(is_capital) && name.chars().nth(1).is_some_and(char::is_uppercase);
+    let is_titled = || first.len() < name.len() && TITLES.contains(&first);
+    let is_role = name.chars().all(is_capital) && name.chars().nth(1).is_some_and(char::is_uppercase) || is_titled();
     let is_numeral = name.bytes().all(|byte| b"IVXLCDM".contains(&byte));
-    (is_role && !is_numeral && is_name(name, false) && said.starts_with(char::is_uppercase)).then_some(end + 1)
+    (is_role
+        && !is_numeral
+        && is_name(name, false)
+        && said.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit()))
+    .then_some(end + 1)
+}
+
+/// Whether a text starts with a title and a name in capitals, who speaks: `Mr. ROE. I do not think so.`
+pub(in crate::text::pieces) fn starts_speech(text: &str) -> Option<usize> {
+    let is_capital = |word: &str| word.len() > 1 && word.chars().filter(|c| c.is_uppercase()).count() > 1;
+    let end = if text.starts_with(['M', 'D', 'S', 'T', 'R', 'C']) { role(text) } else { None };
+    end.filter(|end| {
+        let (title, name) = text[..*end].split_once(' ').unwrap_or_default();
+        TITLES.contains(&title.trim_end_matches('.')) && name.split([' ', '.']).any(is_capital)
+    })
 }
 
 /// Whether this may name a person: up to four words with capitals.
@@ -264,6 +305,12 @@ pub(super) fn is_name(name: &str, any_case: bool) -> bool {
         && name.starts_with(|c: char| c.is_alphabetic() || c == '@')
         && words.clone().count() <= MAX_NAME_WORDS
         && words.by_ref().map(|word| word.trim_start_matches('@')).enumerate().all(is_word)
+}
+
+/// Whether this names a person: two words with capitals or more, and no article.
+pub(crate) fn is_person(name: &str) -> bool {
+    let mut words = name.split(' ');
+    words.next().is_some_and(|first| !is_opener(first)) && words.next().is_some() && is_name(name, false)
 }
 
 /// What stands between a speaker and the time.
@@ -289,7 +336,10 @@ fn is_attribution(text: &str) -> bool {
     // Sentences have them, too, but no date and no colon at their end.
     let is_cut = || text.ends_with(':') || text.contains(" on ") || is_past;
     if VERBS.iter().any(is_verb) {
-        return is_cut();
+        return is_cut() || time_at_end(text).is_some();
+    }
+    if let Some((name, day)) = text.rsplit_once(" on ") {
+        return is_day(day) && is_name(name.trim_matches('*'), true);
     }
     let joint = text.rfind(['•', '·', '»', '|']).filter(|_| is_past);
     joint.is_some_and(|joint| is_name(text[..joint].trim_end_matches(JOINTS), true))
@@ -305,17 +355,19 @@ pub(super) fn is_name_line(text: &str) -> bool {
     {
         return false;
     }
-    let starts = text
-        .char_indices()
-        .filter(|(at, c)| *at > 0 && (c.is_ascii_digit() || matches!(c, '(' | '[')))
-        .map(|(at, _)| at);
-    let is_begin = |at: &usize| text[..*at].ends_with([' ', '\t']);
-    let time = starts.filter(is_begin).find(|at| stamp(&text[*at..]).is_some_and(|stamp| at + stamp.end == text.len()));
-    let Some(time) = time else { return false };
+    let Some(time) = time_at_end(text) else { return false };
     let before = text[..time].trim_end();
     let name = before.trim_end_matches("Today at").trim_end_matches("Yesterday at").trim_end();
     let name = name.trim_end_matches(JOINTS).trim_start_matches("by ");
     // A nick has no capitals: `ann — Today at 10:07`, `ann [10:07 AM]`.
     let is_nick = !name.contains(' ') && (name.len() < before.len() || text[time..].starts_with(['(', '[']));
     is_name(name.trim_matches('*'), is_nick)
+}
+
+/// Where the time starts that ends a text.
+fn time_at_end(text: &str) -> Option<usize> {
+    let is_begin = |at: usize| text[..at].ends_with([' ', '\t']);
+    let starts = text.char_indices().filter(|(at, c)| *at > 0 && (c.is_ascii_digit() || matches!(c, '(' | '[')));
+    let ends = |at: &usize| stamp(&text[*at..]).is_some_and(|stamp| at + stamp.end == text.len());
+    starts.map(|(at, _)| at).filter(|at| is_begin(*at)).find(ends)
 }

@@ -20,6 +20,11 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
+    /// Whether it has a day and a time of day.
+    pub(super) const fn is_dated(self) -> bool {
+        self.has_date && self.has_clock
+    }
+
     /// Whether a program wrote it.
     pub(super) const fn is_exact(self) -> bool {
         self.has_seconds || (self.has_date && self.has_clock)
@@ -69,6 +74,13 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
     // A date in words starts sentences, too.
     let is_date = found.has_date && bytes[usize::from(is_open)].is_ascii_digit();
     if found.has_clock || is_date { closed(bytes, found, is_open) } else { None }
+}
+
+/// Whether this is a day and nothing else: `3 May 2024`, `May 3, 2024`, `2024-05-03`.
+pub(super) fn is_day(text: &str) -> bool {
+    let Some(end) = date(text.as_bytes(), 0).or_else(|| named_date(text, 0)) else { return false };
+    let rest = text[end..].trim_start_matches([',', ' ']);
+    rest.is_empty() || rest.len() == 4 && is_year(rest.as_bytes(), 0)
 }
 
 /// The stamp with the bracket that closes it, if one opened it.
@@ -121,7 +133,7 @@ fn date(bytes: &[u8], at: usize) -> Option<usize> {
     let is_date = match (first, second, third) {
         (4, 1..=2, 1..=2) | (1..=2, 1..=3, 4) => true,
         // Two digits of a version or an address are no year without a time after them.
-        (1..=2, 1..=2, 2) => {
+        (1..=2, 1..=3, 2) => {
             matches!(bytes.get(third_at + 2..), Some([b',' | b' ', next, ..]) if next.is_ascii_digit() || *next == b' ')
         }
         _ => false,

@@ -2,7 +2,7 @@
 
 /// Whether this is a line of a stack trace, or starts one.
 pub(super) fn is_trace(line: &str) -> bool {
-    const STARTS: [&str; 12] = [
+    const STARTS: [&str; 13] = [
         "Traceback (most recent call last)",
         "File \"",
         "Caused by: ",
@@ -15,9 +15,10 @@ pub(super) fn is_trace(line: &str) -> bool {
         "panic: ",
         "The above exception",
         "During handling of",
+        "thread '",
     ];
     let text = line.trim_start();
-    let may_start = text.starts_with(['T', 'F', 'C', 'S', '.', 's', 'g', 'E', 'p', 'D']);
+    let may_start = text.starts_with(['T', 'F', 'C', 'S', '.', 's', 'g', 'E', 'p', 'D', 't']);
     if may_start && STARTS.iter().any(|start| text.starts_with(start)) {
         return true;
     }
@@ -29,6 +30,11 @@ pub(super) fn is_trace(line: &str) -> bool {
     let name = text.split([':', ' ']).next().unwrap_or_default();
     let ends = ["Error", "Exception", "Warning", "Throwable", "Interrupt"];
     ends.iter().any(|end| name.len() > end.len() && name.ends_with(end))
+}
+
+/// Whether a thread says here that it failed, and below why.
+pub(super) fn is_panic(line: &str) -> bool {
+    line.trim_start().starts_with("thread '")
 }
 
 /// Whether this is the place of a call or error: `/srv/main.go:12 +0x1d`, `0: std::panicking::begin_panic`, `9 | let x`.

@@ -1,0 +1,226 @@
+//! The units of a page as the rules of [`super::together`] read them: their words, what stands between them, and where they
+//! stand in the outline.
+
+use std::ops::Range;
+
+use super::code::is_comment;
+use super::signs::{answers, is_name, is_open, is_question, is_quotation, starts_quotation};
+use super::{NodeKind, Outline, has_blank_line};
+use crate::error::Result;
+use crate::runtime::call::{Check, Checkpoints};
+use crate::text::page::{BlockKind, ByteSpan, marked_level};
+use crate::text::pieces::list_marks::Mark;
+use crate::text::pieces::records::{is_person, is_prompted};
+
+/// Characters that stay together: about two passages of three sentences.
+const MAX_GROUP_CHARS: usize = 600;
+
+/// Sentences of a question with a label, less one.
+const MAX_QUESTION: usize = 5;
+
+/// Sentences of the notes at the foot of a page.
+const MAX_NOTES: usize = 6;
+
+/// Bytes of a part of a sentence that a noun may continue on the next page.
+const SHORTEST_BEGINNING: usize = 25;
+
+pub(super) struct View<'page> {
+    pub(super) text: &'page str,
+    pub(super) spans: &'page [ByteSpan],
+    pub(super) outline: &'page Outline,
+    /// For each unit the characters before its start and before its end.
+    pub(super) chars: Vec<(usize, usize)>,
+    /// For each unit the first one of its paragraph: of units without a blank line between them.
+    pub(super) paragraphs: Vec<usize>,
+}
+
+impl<'page> View<'page> {
+    pub(super) fn new(
+        text: &'page str,
+        spans: &'page [ByteSpan],
+        outline: &'page Outline,
+        check: &Check,
+    ) -> Result<Self> {
+        let chars = characters(text, spans, check)?;
+        Ok(Self { text, spans, outline, chars, paragraphs: paragraphs(text, spans) })
+    }
+
+    pub(super) fn unit(&self, unit: usize) -> &'page str {
+        self.spans[unit].of(self.text)
+    }
+
+    /// The white space before a unit that is not the first.
+    pub(super) fn gap(&self, unit: usize) -> &'page str {
+        &self.text[self.spans[unit - 1].end..self.spans[unit].start]
+    }
+
+    pub(super) fn fits(&self, run: Range<usize>) -> bool {
+        self.chars[run.end - 1].1 - self.chars[run.start].0 <= MAX_GROUP_CHARS
+    }
+
+    /// Whether a title without marks stands right above a list: it may as well introduce it.
+    pub(super) fn is_title_of_list(&self, unit: usize, next: usize) -> bool {
+        !has_blank_line(self.gap(next))
+            && self.outline.has_items(next)
+            && marked_level(self.unit(unit)) == 0
+            && matches!(self.outline.outermost(next).kind, NodeKind::List(_))
+    }
+
+    /// Whether a heading is the term of the paragraph right below, which stands deeper: an option of a manual page.
+    pub(super) fn is_term(&self, unit: usize, next: usize) -> bool {
+        let depth = |unit: usize| {
+            let before = &self.text[..self.spans[unit].start];
+            before.len() - before.trim_end_matches([' ', '\t']).len()
+        };
+        // `EXIT STATUS` names a section.
+        let names_section = || self.unit(unit).chars().all(|c| c.is_uppercase() || c == ' ');
+        !has_blank_line(self.gap(next))
+            && self.outline.kind(next) == BlockKind::Prose
+            && depth(next) > depth(unit)
+            && !names_section()
+    }
+
+    /// The end of the parts of code that end with or after a unit, as long as they fit with the one that introduces them.
+    pub(super) fn code_end(&self, unit: usize, mut end: usize) -> usize {
+        while end < self.spans.len() && self.outline.kind(end) == BlockKind::Code {
+            let next = self.outline.node(self.outline.leaf(end)).units.end;
+            // A comment names a part of its own.
+            if !self.fits(unit..next) || is_comment(self.unit(end)) {
+                break;
+            }
+            end = next;
+        }
+        end
+    }
+
+    /// Whether the marks of two items are of different lists: `Q1.`, `A1.`
+    pub(super) fn differ(&self, unit: usize, next: usize) -> bool {
+        let [one, other] = [unit, next].map(|unit| Mark::at_start(self.unit(unit)).map(|mark| mark.style));
+        one != other && self.is_lone_question(unit)
+    }
+
+    /// Where the question starts that ends with `unit`, if its label and that of `next` say so: `Q:`, `A:`.
+    pub(super) fn question_start(&self, unit: usize, next: usize) -> Option<usize> {
+        let asks = |unit: &usize| answers(self.unit(*unit), self.unit(next));
+        (unit.saturating_sub(MAX_QUESTION)..=unit).rev().filter(|_| self.gap(next).contains('\n')).find(asks)
+    }
+
+    pub(super) fn kind_after(&self, unit: usize) -> Option<BlockKind> {
+        (unit + 1 < self.spans.len()).then(|| self.outline.kind(unit + 1))
+    }
+
+    /// Whether a unit is a question with a line of its own, or at the end of a turn.
+    pub(super) fn is_lone_question(&self, unit: usize) -> bool {
+        let is_turn = self.outline.kind(unit) == BlockKind::Turn;
+        if is_turn && self.outline.node(self.outline.leaf(unit)).units.end == unit + 1 {
+            let turn = self.outline.node(self.outline.leaf(unit)).units.clone();
+            let is_prompt = || {
+                self.kind_after(unit) == Some(BlockKind::Turn)
+                    && is_prompted(self.unit(turn.start), self.unit(unit + 1))
+            };
+            // A deeper quotation is older.
+            let is_older = unit + 1 < self.spans.len()
+                && self.unit(unit + 1).starts_with('>')
+                && !self.unit(turn.start).starts_with('>');
+            return turn.len() <= MAX_QUESTION
+                && !is_older
+                && (turn.clone().any(|unit| self.is_question(unit)) || is_prompt());
+        }
+        let is_first = unit == 0 || self.gap(unit).contains('\n');
+        let is_last = unit + 1 == self.spans.len() || self.gap(unit + 1).contains('\n');
+        is_first && is_last && self.is_question(unit)
+    }
+
+    pub(super) fn is_question(&self, unit: usize) -> bool {
+        is_question(self.unit(unit))
+    }
+
+    /// Whether the paragraph that ends with a unit is nothing but a quotation, and `next` alone in the next one.
+    pub(super) fn is_quoted(&self, unit: usize, next: usize) -> bool {
+        let (start, end) = (self.unit(self.paragraphs[unit]), self.unit(unit));
+        let is_block = |unit: &str| unit.starts_with('>');
+        let is_whole = starts_quotation(start) && is_quotation(end) || is_block(start) && !is_block(self.unit(next));
+        let is_alone = next + 1 == self.spans.len() || has_blank_line(self.gap(next + 1));
+        let source = self.unit(next);
+        is_whole && is_alone && (source.contains(", ") || source.contains(' ') && is_person(source))
+    }
+
+    /// Whether a unit is the name of what the rest of its leaf describes: so is the first one of a leaf next to it.
+    pub(super) fn names_leaf(&self, unit: usize) -> bool {
+        let node = |unit: usize| self.outline.node(self.outline.leaf(unit));
+        let is_named = |unit: usize| is_name(self.unit(unit)) && node(unit).units.len() > 1;
+        let after = node(unit).units.end;
+        is_named(unit)
+            && (unit > 0 && is_named(node(unit - 1).units.start) || after < self.spans.len() && is_named(after))
+    }
+
+    /// Whether this is a heading, or a tag in Markdown that stands below one.
+    pub(super) fn ends_heading(&self, unit: usize) -> bool {
+        let is_tag = |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule && self.unit(*unit).starts_with('<');
+        let above = (0..=unit).rev().find(|unit| !is_tag(unit));
+        above.is_some_and(|above| self.outline.kind(above) == BlockKind::Heading)
+    }
+
+    /// The first unit from here that is no rule.
+    pub(super) fn after_rules(&self, unit: usize) -> usize {
+        let is_rule = |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule;
+        unit + (unit..self.spans.len()).take_while(is_rule).count()
+    }
+
+    /// The unit after the headers, footers, page numbers and notes below a unit: the first one that is none.
+    pub(super) fn after_interruption(&self, unit: usize) -> usize {
+        let rest = self.after_rules(unit + 1);
+        if rest == unit + 1 {
+            return rest;
+        }
+        // Notes stand between the rule above them and the page's number.
+        let is_page_end = |unit: usize| self.outline.kind(unit) == BlockKind::Rule;
+        let is_note = |unit: &usize| !is_page_end(*unit) && self.outline.kind(*unit) != BlockKind::Heading;
+        let notes = (rest..self.spans.len()).take(MAX_NOTES + 1).take_while(is_note).count();
+        let is_interrupted = (1..=MAX_NOTES).contains(&notes) && is_open(self.unit(unit));
+        let end = self.after_rules(rest + notes);
+        let may_go_on = || end > rest + notes && end < self.spans.len() && self.goes_on(unit, end);
+        if is_interrupted && !self.goes_on(unit, rest) && may_go_on() { end } else { rest }
+    }
+
+    /// Whether a sentence goes on after an interruption: the rest starts in lower case, or the words of a header or footer
+    /// stand before it, and no mark ends its long beginning: in German a noun may follow.
+    pub(super) fn goes_on(&self, unit: usize, rest: usize) -> bool {
+        let text = self.unit(unit);
+        if !is_open(text) || self.unit(rest).starts_with(char::is_lowercase) {
+            return is_open(text);
+        }
+        let is_footer = |unit: usize| {
+            let text = self.unit(unit);
+            !text.starts_with(['<', '[']) && text.contains(char::is_alphanumeric)
+        };
+        text.len() >= SHORTEST_BEGINNING
+            && text.rsplit(' ').next().is_some_and(|last| last.chars().all(char::is_lowercase))
+            && self.unit(rest).starts_with(char::is_alphabetic)
+            && (unit + 1..rest).any(is_footer)
+    }
+}
+
+fn characters(text: &str, spans: &[ByteSpan], check: &Check) -> Result<Vec<(usize, usize)>> {
+    let mut checkpoints = Checkpoints::new(check);
+    let (mut at, mut count) = (0, 0);
+    let of_unit = |unit: &ByteSpan| {
+        checkpoints.reach(unit.start)?;
+        count += bytecount::num_chars(&text.as_bytes()[at..unit.start]);
+        let start = count;
+        count += bytecount::num_chars(unit.of(text).as_bytes());
+        at = unit.end;
+        Ok((start, count))
+    };
+    spans.iter().map(of_unit).collect()
+}
+
+fn paragraphs(text: &str, spans: &[ByteSpan]) -> Vec<usize> {
+    let mut first = 0;
+    let starts = |unit: usize| unit > 0 && has_blank_line(&text[spans[unit - 1].end..spans[unit].start]);
+    let of_unit = |unit: usize| {
+        first = if starts(unit) { unit } else { first };
+        first
+    };
+    (0..spans.len()).map(of_unit).collect()
+}

@@ -1,0 +1,106 @@
+//! How a line looks like a heading, whatever stands around it.
+
+use super::super::abbreviations::is_opener;
+use super::super::lines::content;
+use super::super::list_marks::{Mark, System};
+use super::super::marks::{is_closing, is_terminal};
+use super::super::table_captions::is_caption;
+use super::super::wrapping::width;
+
+/// Characters of the longest heading, and of one without capitals, number or label.
+const WIDEST: usize = 80;
+const WIDEST_PLAIN: usize = 60;
+
+/// Words of the longest heading, and of one without capitals, number or label.
+const MOST_WORDS: usize = 12;
+const MOST_PLAIN_WORDS: usize = 7;
+
+/// How a line looks like a heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// `Chapter 3`, `§ 5 Title`: the bytes of the label.
+    Label(usize),
+    /// The depth of its number: 2 for `1.2 Scope`.
+    Numbered(usize),
+    /// Or bold.
+    Capitals,
+    Plain,
+    /// The first line of the page, above another heading.
+    Page,
+}
+
+/// A line that may be a heading.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate<'text> {
+    pub(super) look: Look,
+    pub(super) mark: Option<Mark<'text>>,
+}
+
+/// How a line looks like a heading, whatever stands around it.
+pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
+    let line = content(line);
+    let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).filter(|line| !line.contains("**"));
+    let line = bold.unwrap_or(line);
+    if line.len() > 4 * WIDEST
+        || line.contains('\n')
+        || width(line) > WIDEST
+        || line.contains(['|', '=', '{', '}', '<', '>', ';', '\\', '\t', '@', '_'])
+    {
+        return None;
+    }
+    let line = without_pictograph(line);
+    let mark = Mark::at_start(line).filter(|mark| mark.style.system != System::Bullet);
+    let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '–', '—', '-', ':']);
+    if title.contains("  ") || mark.is_none() && line.contains("  ") {
+        return None;
+    }
+    let is_bracketed = mark.is_some_and(|mark| line[..mark.end].starts_with(['[', '(']));
+    let words = title.split_whitespace().count();
+    let ends = title
+        .trim_end_matches(is_closing)
+        .ends_with(|c: char| is_terminal(c) || matches!(c, ',' | ':' | '、' | '，' | '：' | '-' | '–' | '—'));
+    if ends || is_bracketed || is_caption(line) || words > MOST_WORDS {
+        return None;
+    }
+    let begins = title.trim_start_matches(['"', '“', '\'', '‘', '«', '¿']).chars().next();
+    let starts_title = begins.is_some_and(|c| c.is_alphabetic() && !c.is_lowercase());
+    let label = mark.map_or("", |mark| mark.style.label);
+    let look = match mark {
+        // `The 12 men`, `Lee J. R. Hall`
+        Some(_) if !may_label(label) || title.chars().nth(1) == Some('.') => return None,
+        Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
+        Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth()),
+        None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
+            Look::Capitals
+        }
+        None if starts_title && bold.is_some() => Look::Capitals,
+        None if starts_title && is_plain(title, words) => Look::Plain,
+        _ => return None,
+    };
+    Some(Candidate { look, mark })
+}
+
+/// `🕗 Opening hours`
+fn without_pictograph(line: &str) -> &str {
+    let is_pictograph = |word: &str| {
+        word.chars().all(|c| matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}'))
+    };
+    line.split_once(' ').filter(|(word, _)| is_pictograph(word)).map_or(line, |(_, title)| title)
+}
+
+/// Whether a word may stand before the number of a heading: not one that starts sentences.
+fn may_label(word: &str) -> bool {
+    !word.starts_with(char::is_lowercase) && !is_opener(word)
+}
+
+pub(super) fn is_plain(title: &str, words: usize) -> bool {
+    words <= MOST_PLAIN_WORDS
+        && width(title) <= WIDEST_PLAIN
+        && !title.contains([',', '/', ':', '*', '`', '[', '#'])
+        && !title.contains(". ")
+}
+
+/// Whether a letter is a small one, or of a script without capitals.
+pub(super) fn has_small(text: &str) -> bool {
+    text.chars().any(|c| c.is_alphabetic() && !c.is_uppercase())
+}
