@@ -5,6 +5,7 @@ mod adversarial;
 mod batching;
 mod common;
 mod cost;
+mod deberta_configs;
 mod device_cosines;
 mod devices;
 mod effort;

@@ -14,7 +14,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 /// A temporary directory with these files.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -23,7 +23,7 @@ impl Drop for Folder {
 }
 
 /// A model's directory with this name and these files.
-fn folder(name: &str, files: &[(&str, &Value)]) -> (Folder, PathBuf) {
+pub(super) fn folder(name: &str, files: &[(&str, &Value)]) -> (Folder, PathBuf) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let unique = format!("pullquote-configs-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let folder = Folder(std::env::temp_dir().join(unique));
@@ -36,14 +36,14 @@ fn folder(name: &str, files: &[(&str, &Value)]) -> (Folder, PathBuf) {
     (folder, root)
 }
 
-fn read(name: &str, config: &Value) -> Result<(Model, Transformer)> {
+pub(super) fn read(name: &str, config: &Value) -> Result<(Model, Transformer)> {
     let (_folder, root) = folder(name, &[("config.json", config)]);
     let model = Model::read(root)?;
     let transformer = Transformer::read(&model)?;
     Ok((model, transformer))
 }
 
-fn bert(model_type: &str, hidden: usize, layers: usize, more: &Value) -> Value {
+pub(super) fn bert(model_type: &str, hidden: usize, layers: usize, more: &Value) -> Value {
     let mut config = json!({
         "model_type": model_type, "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": 12,
         "intermediate_size": 4 * hidden, "hidden_act": "gelu", "max_position_embeddings": 512, "layer_norm_eps": 1e-12,
@@ -188,7 +188,11 @@ fn unsupported_models_name_field_and_known_values() {
     gemma_cap["attn_logit_softcapping"] = json!(50.0);
     let cases: [(&str, Value, &[&str]); 13] = [
         ("t5-base", json!({"model_type": "t5"}), &["model_type", "\"t5\"", "mpnet", "qwen3"]),
-        ("deberta-v3", bert("deberta-v2", 768, 12, &json!({})), &["\"deberta-v2\"", "modernbert"]),
+        (
+            "deberta-v2-xlarge",
+            bert("deberta-v2", 1536, 24, &json!({"conv_kernel_size": 3})),
+            &["conv_kernel_size", "\"3\"", "0"],
+        ),
         ("jina-embeddings-v3", bert("xlm-roberta", 1024, 24, &jina_v3), &["auto_map.AutoModel", "XLMRobertaLoRA"]),
         (
             "relative",
@@ -389,7 +393,7 @@ fn rerankers_are_classifiers_with_one_label() {
     for (config, words) in [
         (json!({"id2label": {"0": "no", "1": "yes"}}), ["2 labels", "no reranker"]),
         (json!({"architectures": ["BertModel"]}), ["BertModel", "no reranker"]),
-        (json!({"architectures": ["DebertaV2ForSequenceClassification"]}), ["DebertaV2", "ModernBertFor"]),
+        (json!({"architectures": ["DebertaForSequenceClassification"]}), ["DebertaFor", "DebertaV2ForSequence"]),
         (json!({"auto_map": {"AutoModelForSequenceClassification": "own.Code"}}), ["auto_map", "own.Code"]),
         (json!({"sbert_ce_default_activation_function": "torch.nn.Tanh"}), ["activation", "Tanh"]),
     ] {
@@ -525,8 +529,8 @@ fn pruners_have_one_of_three_layouts() {
     assert!((zilliz.threshold - 0.5).abs() < 1e-6);
     for (config, words) in [
         (classes("BertModel"), ["BertModel", "no pruner"]),
-        (classes("DebertaV2ForTokenClassification"), ["DebertaV2", "no pruner"]),
-        (classes("Provence"), ["Provence", "CC BY-NC-ND 4.0"]),
+        (classes("DebertaForTokenClassification"), ["DebertaFor", "no pruner"]),
+        (classes("Provence"), ["2 labels", "has 1"]),
         (
             bert("bert", 384, 6, &json!({"architectures": ["BertForTokenClassification"], "num_labels": 9})),
             ["9 labels", "2"],

@@ -5,6 +5,7 @@
 //! (<https://arxiv.org/abs/1805.02867>): a block is read by several tiles of queries while it is in the second cache,
 //! and memory grows with the length of a row, not with its square.
 
+use crate::bias::{BiasScratch, HeadBias, ScoreBias};
 use crate::math::exp;
 use crate::memory::AlignedBuffer;
 use crate::product::{Element, Operand, WordMatrix, product, with_tile};
@@ -48,39 +49,6 @@ impl Reach {
     }
 }
 
-/// Added to scores: a number for each head and distance.
-#[derive(Debug)]
-pub struct DistanceBias {
-    /// `[heads, distances]`, from the key that is farthest before the query.
-    values: Vec<f32>,
-    longest: usize,
-}
-
-impl DistanceBias {
-    /// For rows of at most `longest` tokens. `value` is that of a head and a key's position minus the query's.
-    pub fn new(heads: usize, longest: usize, value: impl Fn(usize, isize) -> f32) -> Self {
-        let mut bias = Self { values: Vec::new(), longest };
-        let (stride, farthest) = (bias.stride(), longest.cast_signed() - 1);
-        bias.values.reserve(heads * stride);
-        for head in 0..heads {
-            bias.values.extend((-farthest..=farthest).map(|distance| value(head, distance)));
-            bias.values.resize((head + 1) * stride, 0.0);
-        }
-        bias
-    }
-
-    /// Registers are read beyond the last key.
-    const fn stride(&self) -> usize {
-        2 * self.longest - 1 + MAX_LANES
-    }
-
-    /// Of a head's query, from the first key on.
-    #[inline(always)]
-    fn of_query(&self, head: usize, query: usize) -> &[f32] {
-        &self.values[head * self.stride() + self.longest - 1 - query..]
-    }
-}
-
 /// Buffers for one head, used again for the next one.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
@@ -93,6 +61,7 @@ pub struct AttentionScratch {
     weights: AlignedBuffer,
     /// Weighted sums of the values of earlier blocks, `[tiles, rows of a tile, width]`.
     sums: AlignedBuffer,
+    bias: BiasScratch,
 }
 
 /// Attention of all heads within one row. The queries are scaled already.
@@ -106,7 +75,7 @@ pub struct Attend<'call, E> {
     pub reach: Reach,
     /// How many of the last tokens no token attends to; fewer than there are.
     pub unattended: usize,
-    pub bias: Option<&'call DistanceBias>,
+    pub bias: Option<ScoreBias<'call>>,
     pub scratch: &'call mut AttentionScratch,
 }
 
@@ -140,8 +109,24 @@ impl<E: Element> Task for Attend<'_, E> {
         let group = heads.count / heads.keys;
         for number in 0..heads.count {
             let key_number = number / group;
-            let head =
-                AttentionHead { qkv, heads, number, key_number, length: attended, padded, block, stride, reach, bias };
+            let mut head = AttentionHead {
+                qkv,
+                heads,
+                number,
+                key_number,
+                length: attended,
+                padded,
+                block,
+                stride,
+                reach,
+                bias: HeadBias::None,
+            };
+            if let Some(bias) = bias {
+                let [queries, keys] = [(head.query(0), length), (head.key(0), attended)].map(|(row, count)| {
+                    (WordMatrix { words: bytemuck::cast_slice(row), stride: head.stride() / words }, count)
+                });
+                head.bias = bias.of_head::<S, E>(simd, number, queries, keys, &mut scratch.bias);
+            }
             if number % group == 0 {
                 head.pack_keys(buffers.keys);
                 head.pack_values(buffers.values);
@@ -219,7 +204,7 @@ struct AttentionHead<'row, E> {
     /// Words from one of a key's words to its next.
     stride: usize,
     reach: Reach,
-    bias: Option<&'row DistanceBias>,
+    bias: HeadBias<'row>,
 }
 
 impl<E: Element> AttentionHead<'_, E> {
@@ -397,13 +382,7 @@ fn exponentiate<S: Simd, E: Element>(
     let Block { keys: (start, end), origin, is_first, .. } = block;
     let columns = row * head.block + start - origin..row * head.block + end - origin;
     let (scores, weights) = (&mut buffers.scores[columns.clone()], &mut buffers.weights[columns]);
-    if let Some(bias) = head.bias {
-        let bias = &bias.of_query(head.number, query)[start..end];
-        for (scores, bias) in scores.chunks_exact_mut(S::LANES).zip(bias.chunks_exact(S::LANES)) {
-            let score = simd.add(simd.load(scores), simd.load(bias));
-            simd.store(scores, score);
-        }
-    }
+    head.bias.add(simd, query, start, scores);
     // The exponential of this is zero, or is multiplied by zero after a block that the query sees.
     let (seen, unseen) = head.reach.keys(query, query, head.length);
     scores[..seen.clamp(start, end) - start].fill(-1e30);

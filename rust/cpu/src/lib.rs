@@ -7,6 +7,7 @@
 //! model's files, and `memory` aligned buffers.
 
 mod attention;
+mod bias;
 pub mod encoder;
 mod head;
 pub mod instructions;

@@ -50,6 +50,11 @@ impl PaddedDim {
     }
 }
 
+/// Whether activations are bfloat16, which only a set with its instructions has.
+pub fn has_bf16_activations<S: Simd>(dtype: Dtype) -> bool {
+    S::HAS_BF16 && !matches!(dtype, Dtype::Float32 | Dtype::Float16)
+}
+
 /// Takes weights, checks them, and packs them.
 #[derive(Debug)]
 pub struct Loader<S> {
@@ -95,6 +100,18 @@ impl<S: Simd> Loader<S> {
         inputs: PaddedDim,
         bounds: Option<&[f32]>,
     ) -> Linear {
+        Self::pack_as(self.dtype, weight, bias, outputs, inputs, bounds)
+    }
+
+    /// As [`Self::pack`], in this type.
+    pub fn pack_as(
+        dtype: Dtype,
+        weight: Vec<f32>,
+        bias: &[f32],
+        outputs: PaddedDim,
+        inputs: PaddedDim,
+        bounds: Option<&[f32]>,
+    ) -> Linear {
         let columns = weight.len() / bias.len();
         let width = inputs.padded();
         let (group, stride) = outputs.group();
@@ -110,7 +127,7 @@ impl<S: Simd> Loader<S> {
         };
         let mut padded_bias = vec![0.0; outputs.padded()];
         outputs.copy(bias, &mut padded_bias);
-        match self.dtype {
+        match dtype {
             // A set with bfloat16 instructions rounds when it packs.
             Dtype::BFloat16 if !S::HAS_BF16 => {
                 for value in &mut values {
@@ -125,7 +142,7 @@ impl<S: Simd> Loader<S> {
             Dtype::Float32 | Dtype::BFloat16 | Dtype::Int8 => {}
         }
         let weight = Weight { values, outputs: outputs.padded(), inputs: width };
-        match self.dtype {
+        match dtype {
             Dtype::Int8 => Linear::quantized::<S>(weight, padded_bias, bounds),
             Dtype::BFloat16 if S::HAS_BF16 => Linear::new::<S, Bf16>(&weight, padded_bias),
             _ => Linear::new::<S, f32>(&weight, padded_bias),

@@ -11,7 +11,7 @@ use pullquote_core::error::{Error, ErrorKind, Result};
 
 use crate::head::{Head, HeadScratch};
 use crate::instructions::InstructionSet;
-use crate::load::{Loader, PaddedDim};
+use crate::load::{Loader, PaddedDim, has_bf16_activations};
 use crate::memory::AlignedBuffer;
 use crate::pooling::{Normalize, Pool};
 use crate::product::Element;
@@ -110,11 +110,6 @@ impl Network {
         values.clear();
         self.set.dispatch(Encode { network: self, batch, workspace, values });
     }
-
-    /// Whether activations are bfloat16 on an instruction set that has it.
-    const fn is_narrow(&self) -> bool {
-        !matches!(self.dtype, Dtype::Float32 | Dtype::Float16)
-    }
 }
 
 impl Compute for Network {
@@ -141,7 +136,7 @@ impl Task for Encode<'_> {
         match &self.network.body {
             Body::Table(table) => self.look_up(simd, table),
             Body::Transformer(layers) => {
-                if S::HAS_BF16 && self.network.is_narrow() {
+                if has_bf16_activations::<S>(self.network.dtype) {
                     self.forward::<S, Bf16>(simd, layers);
                 } else {
                     self.forward::<S, f32>(simd, layers);
@@ -283,14 +278,14 @@ struct Load<'model> {
 impl Task for Load<'_> {
     type Output = Result<Network>;
 
-    fn run<S: Simd>(self, _: S) -> Result<Network> {
+    fn run<S: Simd>(self, simd: S) -> Result<Network> {
         let Self { model, dtype, set } = self;
         let (body, hidden) = match model.body {
             model::Body::Transformer => {
                 let config = model::Transformer::read(model)?;
                 let hidden = config.hidden;
                 let loader = Loader::<S>::new(Weights::read(&model.directory)?, dtype);
-                (Body::Transformer(Box::new(TransformerLayers::load(model, config, loader)?)), hidden)
+                (Body::Transformer(Box::new(TransformerLayers::load(simd, model, config, loader)?)), hidden)
             }
             model::Body::Static { .. } => {
                 let table = Table::load(&mut Weights::read(&model.directory)?)?;

@@ -19,7 +19,7 @@ fn assert_names(error: &Error, kind: ErrorKind, words: &[&str]) {
 #[test]
 fn unsupported_models_are_named() {
     let cases = [
-        ("model_type", json!("t5"), &["\"t5\"", "bert, camembert, distilbert", "model.pt"][..]),
+        ("model_type", json!("t5"), &["\"t5\"", "bert, camembert, deberta-v2, distilbert", "model.pt"][..]),
         ("hidden_act", json!("mish"), &["\"mish\"", "gelu_new", "relu"]),
         ("position_embedding_type", json!("relative_key"), &["\"relative_key\"", "absolute"]),
         ("is_decoder", json!(true), &["is_decoder"]),

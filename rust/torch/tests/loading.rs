@@ -24,7 +24,7 @@ fn assert_error(error: &Error, kind: ErrorKind, words: &[&str]) {
 #[test]
 fn unsupported_config_values_are_named() {
     let cases = [
-        ("model_type", json!("t5"), &["\"t5\"", "bert, camembert, distilbert", "model.pt"][..]),
+        ("model_type", json!("t5"), &["\"t5\"", "bert, camembert, deberta-v2, distilbert", "model.pt"][..]),
         ("model_type", json!("model2vec"), &["static embeddings", "CPU encoder"]),
         ("hidden_act", json!("mish"), &["\"mish\"", "gelu_new", "relu"]),
         ("position_embedding_type", json!("relative_key"), &["\"relative_key\"", "absolute"]),

@@ -66,6 +66,7 @@ def logit(probabilities: Any) -> NDArray[np.float64]:
 def expected_probabilities(pruner: TinyPruner) -> list[list[float]]:
     of_rule: Any = {
         "open-provence": lambda logits: sigmoid(logits).mean(),
+        "provence": lambda logits: sigmoid(logits).mean(),
         "tagger": lambda logits: sigmoid(np.mean(logits)),
         # With a threshold of 0 all tokens are in one span.
         "tokens": lambda logits: sigmoid(max(logits)),
@@ -93,7 +94,7 @@ def test_float32_matches_transformers(name: str, saved: dict[str, TinyPruner]) -
         assert_equal([one for (one,) in found["sentence_probabilities"]], expected_probabilities(pruner))
         ranks = [rank for _, rank in pruner.logits(TEXTS)]
         scores = [score for (score,) in found["reranking_score"]]
-        if pruner.rule == "open-provence":
+        if pruner.rule.endswith("provence"):
             assert_equal([scores], [sigmoid(ranks)])
         else:
             assert scores == [None] * len(TEXTS)
@@ -115,12 +116,21 @@ def test_each_token_matches_transformers(name: str, saved: dict[str, TinyPruner]
     assert_equal([one for (one,) in found["sentence_probabilities"]], [sigmoid(logits) for logits in expected])
 
 
+def test_provence_reads_questions_without_case_and_punctuation(saved: dict[str, TinyPruner]) -> None:
+    with Highlighter(devices="cpu", dtype="float32", pruner=saved["provence-deberta"].path) as highlighter:
+        plain, written = (
+            highlighter.process(question, "ab cd. ef gh.", return_sentence_metrics=True)
+            for question in ("ab cd", " Ab -  CD?")
+        )
+        assert plain["sentence_probabilities"] == written["sentence_probabilities"]
+
+
 @pytest.mark.parametrize("instruction_set", _native.instruction_sets()[1:])
 def test_every_instruction_set_matches(
     instruction_set: str, saved: dict[str, TinyPruner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULLQUOTE_CPU", instruction_set)
-    for name in ("open-provence-modernbert", "tagger-bert"):
+    for name in ("open-provence-modernbert", "tagger-bert", "provence-deberta"):
         with Highlighter(devices="cpu", dtype="float32", pruner=saved[name].path) as highlighter:
             found = [one for (one,) in process(highlighter)["sentence_probabilities"]]
             assert_equal(found, expected_probabilities(saved[name]))
@@ -266,10 +276,8 @@ def test_tagger_keeps_its_best_sentence_if_none_reaches_its_threshold(tmp_path: 
 def test_model_of_wrong_kind_is_refused(coverage: Path, tmp_path: Path) -> None:
     with raises(UnsupportedModelError, "no pruner", "OpenProvence"):
         Highlighter(devices="cpu", pruner=embedded_model())
-    provence = tiny_pruners.save_pruner(
-        "tokens", "bert", tmp_path / "provence", architectures=["Provence"], auto_map={"AutoModel": "own.Provence"}
-    )
-    with raises(UnsupportedModelError, "Provence", "CC BY-NC-ND"):
+    provence = tiny_pruners.save_pruner("provence", "deberta", tmp_path / "provence", id2label={"0": "a", "1": "b"})
+    with raises(UnsupportedModelError, "2 labels", "Provence"):
         Highlighter(devices="cpu", pruner=provence.path)
     labels = tiny_pruners.save_pruner("tokens", "bert", tmp_path / "labels", id2label={"0": "a", "1": "b", "2": "c"})
     with raises(UnsupportedModelError, "3 labels", "pruner="):
@@ -323,7 +331,7 @@ def test_pruner_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dtype", "most"), [("bfloat16", 0.05), ("int8", 0.15)])
 def test_narrow_dtypes_keep_probabilities(dtype: str, most: float, saved: dict[str, TinyPruner]) -> None:
-    for name in ("open-provence-modernbert", "tokens-xlm-roberta", "tagger-bert"):
+    for name in ("open-provence-modernbert", "tokens-xlm-roberta", "tagger-bert", "provence-deberta"):
         with Highlighter(devices="cpu", dtype=dtype, pruner=saved[name].path) as highlighter:
             found = [one for (one,) in process(highlighter, threshold=0)["sentence_probabilities"]]
             expected = expected_probabilities(saved[name])

@@ -88,6 +88,10 @@ TORCH = pytest.mark.skipif(find_spec("pullquote_torch") is None, reason="pullquo
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_float32_matches_cross_encoder(layout: str, encoder: Literal["torch"] | None, saved: dict[str, Any]) -> None:
     path, model = saved[layout]
+    if encoder is not None and layout.startswith("deberta") and layout != "deberta-absolute":
+        with raises(UnsupportedModelError, "DeBERTa", 'devices="cpu"'):
+            Highlighter(encoder=encoder, devices="cpu", dtype="float32", reranker=path)
+        return
     with Highlighter(encoder=encoder, devices="cpu", dtype="float32", reranker=path) as highlighter:
         for query in QUERIES:
             expected = logits_of(model, query, PASSAGES)
@@ -103,7 +107,7 @@ def test_every_instruction_set_matches(
     instruction_set: str, saved: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULLQUOTE_CPU", instruction_set)
-    for layout in ("bert", "modernbert-mean"):
+    for layout in ("bert", "modernbert-mean", "deberta", "deberta-distances"):
         path, model = saved[layout]
         with Highlighter(devices="cpu", dtype="float32", reranker=path) as highlighter:
             assert_equal(ours(highlighter, QUERIES[1], PASSAGES[:6]), logits_of(model, QUERIES[1], PASSAGES[:6]))
@@ -332,7 +336,7 @@ def test_model_of_wrong_kind_is_refused(saved: dict[str, Any], tmp_path: Path) -
     with raises(UnsupportedModelError, "CrossEncoder", "reranker="):
         Highlighter(saved["modular"][0], devices="cpu")
     for architecture, model_type in (
-        ("DebertaV2ForSequenceClassification", "deberta-v2"),
+        ("DebertaForSequenceClassification", "deberta"),
         ("JinaForRanking", "qwen3"),
     ):
         other = tmp_path / architecture
@@ -355,7 +359,7 @@ def test_model_of_wrong_kind_is_refused(saved: dict[str, Any], tmp_path: Path) -
 
 @pytest.mark.parametrize(("dtype", "most"), [("bfloat16", 0.05), ("int8", 0.15)])
 def test_narrow_dtypes_keep_scores(dtype: str, most: float, saved: dict[str, Any]) -> None:
-    for layout in ("bert", "xlm-roberta", "modernbert"):
+    for layout in ("bert", "xlm-roberta", "modernbert", "deberta"):
         path, model = saved[layout]
         with Highlighter(devices="cpu", dtype=dtype, reranker=path) as highlighter:
             expected = logits_of(model, QUERIES[2], PASSAGES)

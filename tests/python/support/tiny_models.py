@@ -140,6 +140,19 @@ def _reranker(name: str, pair: str, **settings: Any) -> tuple[Callable[[], Any],
 
 
 MODERN = SIZES | POSITIONS | MARKS
+# As the third version, with texts that are far longer than its buckets.
+DEBERTA: dict[str, Any] = SIZES | {
+    "max_position_embeddings": LONGEST,
+    "relative_attention": True,
+    "position_buckets": 16,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "pad_token_id": 1,
+}
+DEBERTA_PAIR = "<s> $A </s> $B </s>"
 # Makes a classifier with one label, and joins its pairs.
 RERANKERS: dict[str, tuple[Callable[[], Any], str]] = {
     "bert": _reranker("Bert", BERT_PAIR, **SIZES, **POSITIONS),
@@ -157,6 +170,20 @@ RERANKERS: dict[str, tuple[Callable[[], Any], str]] = {
         classifier_activation="relu",
         classifier_bias=True,
         norm_bias=True,
+    ),
+    "deberta": _reranker("DebertaV2", DEBERTA_PAIR, **DEBERTA),
+    # As the second one: a row for each distance, projections of their own.
+    "deberta-distances": _reranker(
+        "DebertaV2",
+        BERT_PAIR,
+        **DEBERTA
+        | {"max_relative_positions": 40, "position_buckets": -1, "norm_rel_ebd": "none", "share_att_key": False}
+        | {"position_biased_input": True, "type_vocab_size": 2, "pooler_hidden_act": "relu"},
+    ),
+    "deberta-keys": _reranker("DebertaV2", DEBERTA_PAIR, **DEBERTA | {"pos_att_type": ["c2p"], "share_att_key": False}),
+    "deberta-queries": _reranker("DebertaV2", DEBERTA_PAIR, **DEBERTA | {"pos_att_type": ["p2c"]}),
+    "deberta-absolute": _reranker(
+        "DebertaV2", DEBERTA_PAIR, **DEBERTA | {"relative_attention": False, "position_biased_input": True}
     ),
 }
 

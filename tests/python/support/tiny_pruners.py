@@ -14,9 +14,19 @@ import transformers
 from safetensors.torch import save_file
 
 from support import tiny_models
-from support.tiny_models import BERT_PAIR, MODERN, OFFSET_POSITIONS, POSITIONS, ROBERTA_PAIR, SIZES, VOCABULARY
+from support.tiny_models import (
+    BERT_PAIR,
+    DEBERTA,
+    DEBERTA_PAIR,
+    MODERN,
+    OFFSET_POSITIONS,
+    POSITIONS,
+    ROBERTA_PAIR,
+    SIZES,
+    VOCABULARY,
+)
 
-Rule = Literal["open-provence", "tagger", "tokens"]
+Rule = Literal["open-provence", "provence", "tagger", "tokens"]
 MODERN_PAIR = "<s> $A </s> $B </s>"
 # Class, way to join pairs, and settings of each family.
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -29,6 +39,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "bert": ("Bert", BERT_PAIR, SIZES | POSITIONS),
     "xlm-roberta": ("XLMRoberta", ROBERTA_PAIR, SIZES | OFFSET_POSITIONS),
+    "deberta": ("DebertaV2", DEBERTA_PAIR, DEBERTA),
 }
 LAYOUTS: list[tuple[Rule, str]] = [
     ("tokens", "modernbert"),
@@ -40,6 +51,9 @@ LAYOUTS: list[tuple[Rule, str]] = [
     ("open-provence", "xlm-roberta"),
     ("open-provence", "bert"),
     ("tagger", "bert"),
+    ("tokens", "deberta"),
+    ("provence", "deberta"),
+    ("provence", "xlm-roberta"),
 ]
 TAGGER = "BertTaggerForSentenceExtractionWithBackoff"
 
@@ -63,6 +77,29 @@ class Provence(torch.nn.Module):
         return self.pruning_head["classifier"](self.last), ranks
 
 
+class OwnProvence(torch.nn.Module):
+    """Provence's layout: the names of a classifier of sequences, and a head over the last states next to them."""
+
+    def __init__(self, ranking_model: Any, hidden: int) -> None:
+        super().__init__()
+        self.ranking_model = ranking_model
+        self.token_classifier = torch.nn.Linear(hidden, 2)
+
+    def forward(self, **inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        outputs = self.ranking_model(**inputs, output_hidden_states=True)
+        return self.token_classifier(outputs.hidden_states[-1]), outputs.logits
+
+    def save(self, base: Any, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        tensors = {
+            name.removeprefix("ranking_model."): tensor.contiguous() for name, tensor in self.state_dict().items()
+        }
+        save_file(tensors, path / "model.safetensors")
+        name = "XProvenceForSequenceClassification" if base.model_type == "xlm-roberta" else "Provence"
+        own = {"architectures": [name], "auto_map": {"AutoModel": f"modeling.{name}"}, "model_type": name}
+        (path / "config.json").write_text(json.dumps(base.to_dict() | own | {"id2label": {"0": "LABEL_0"}}), "utf-8")
+
+
 @dataclass
 class TinyPruner:
     """A pruner's directory, and the model that was saved there."""
@@ -77,13 +114,19 @@ class TinyPruner:
         rows, owners = [], []
         for question, sentences in texts:
             text, owner = "".join(sentences), []
-            if self.rule == "tokens":
+            ends = [len("".join(sentences[: count + 1])) for count in range(len(sentences))]
+            if self.rule == "provence":
+                before = f"{question} </s> "
+                encoded = self.tokenizer(before + text, return_offsets_mapping=True)
+                ids = encoded["input_ids"]
+                places = [last - len(before) for _, last in encoded["offset_mapping"]]
+                owner = [next((n for n, end in enumerate(ends) if 0 < last <= end), None) for last in places]
+            elif self.rule == "tokens":
                 encoded = self.tokenizer(question, text, return_offsets_mapping=True)
-                ends = [len("".join(sentences[: count + 1])) for count in range(len(sentences))]
-                places = zip(encoded.sequence_ids(), encoded["offset_mapping"], strict=True)
+                parts = zip(encoded.sequence_ids(), encoded["offset_mapping"], strict=True)
                 owner = [
                     next(number for number, end in enumerate(ends) if last <= end) if part == 1 else None
-                    for part, (_, last) in places
+                    for part, (_, last) in parts
                 ]
                 ids = encoded["input_ids"]
             else:
@@ -125,7 +168,12 @@ def save_pruner(rule: Rule, family: str, path: Path, **config: Any) -> TinyPrune
     name, pair, settings = FAMILIES[family]
     base = getattr(transformers, f"{name}Config")(vocab_size=VOCABULARY, **settings)
     tokenizer = tiny_models.tokenizer(pair=pair)
-    if rule != "open-provence":
+    if rule == "provence":
+        base.num_labels = 1
+        model: Any = OwnProvence(getattr(transformers, f"{name}ForSequenceClassification")(base), 64).eval()
+        _randomize(model)
+        model.save(base, path)
+    elif rule != "open-provence":
         base.num_labels = 2
         model = getattr(transformers, f"{name}ForTokenClassification")(base)
         _randomize(model)

@@ -191,6 +191,9 @@ impl Model {
         {
             config = inner.take();
         }
+        if modules.is_reranker {
+            pruner::name_transformer(&mut config);
+        }
         let model_type = text(&config, "model_type").unwrap_or_default().to_owned();
         let is_stanford = modules.is_guessed && is_stanford(&config);
         if modules.is_guessed && !is_stanford {

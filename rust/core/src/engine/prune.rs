@@ -161,7 +161,7 @@ impl Engine {
 
 fn tokenize(pruner: &PrunerTokens, text: &PrunedText, check: &Check) -> Result<PrunedRows> {
     check()?;
-    let query = pruner.pairs().slice_query(text.query, check)?;
+    let query = pruner.query(text.query, check)?;
     let spans = text.sentences.clone().map_or_else(|| cover(text.text, check), Ok)?;
     let sentences = pruner.sentences(text.text, &spans, check)?;
     let (page, ranges) = pruner.rows(&query, &sentences);

@@ -35,6 +35,7 @@ pub(crate) fn probabilities(
             let of_parts = |range: Range<usize>| mean(logits[range].chunks(longest).map(mean_score));
             sentences.ranges().map(of_parts).collect()
         }
+        PrunerLayout::Provence => sentences.ranges().map(|range| mean_score(&logits[range])).collect(),
         // Its layer is linear, so that the mean of its values is the value of the mean state.
         PrunerLayout::SentenceTagger => {
             let of_mean =

@@ -88,6 +88,18 @@ impl PairTokens {
         Ok(Self { tokens, join })
     }
 
+    /// The same with one special id between both texts, and one type for all tokens: as one text with the id in it.
+    pub fn as_one_text(self) -> Self {
+        let join = match self.join {
+            Join::Template { around: [before, mut between, after], .. } => {
+                between.truncate(1);
+                Join::Template { around: [before, between, after], first_type: None }
+            }
+            prompt @ Join::Prompt(_) => prompt,
+        };
+        Self { join, ..self }
+    }
+
     /// Checks that the embedding table has a row for every id of the tokenizer.
     pub fn check_vocabulary(&self, rows: usize) -> Result<()> {
         self.tokens.check_vocabulary(rows)

@@ -37,8 +37,9 @@ impl PrunerTokens {
     /// # Errors
     /// As [`PairTokens::read`].
     pub fn read(pruner: &Pruner) -> Result<Self> {
+        let pairs = PairTokens::read(&pruner.model)?;
         Ok(Self {
-            pairs: PairTokens::read(&pruner.model)?,
+            pairs: if pruner.layout == PrunerLayout::Provence { pairs.as_one_text() } else { pairs },
             layout: pruner.layout,
             threshold: pruner.threshold,
             ranks: pruner.ranks(),
@@ -75,6 +76,18 @@ impl PrunerTokens {
         self.layout
     }
 
+    /// The ids of a query, as [`PairTokens::slice_query`].
+    ///
+    /// # Errors
+    /// Those of the tokenizer and of `check`.
+    pub fn query(&self, text: &str, check: &Check) -> Result<Vec<i32>> {
+        if self.layout != PrunerLayout::Provence {
+            return self.pairs.slice_query(text, check);
+        }
+        let plain = text.to_lowercase().replace(|char: char| char.is_ascii_punctuation(), "");
+        self.pairs.slice_query(&plain.split_whitespace().collect::<Vec<_>>().join(" "), check)
+    }
+
     /// The tokens of sentences, which are sorted and cover the text.
     ///
     /// # Errors
@@ -82,7 +95,7 @@ impl PrunerTokens {
     pub fn sentences(&self, text: &str, sentences: &[ByteSpan], check: &Check) -> Result<SentenceIds> {
         let tokens = &self.pairs.tokens;
         let mut read = SentenceIds::default();
-        if self.layout != PrunerLayout::TokenClassifier {
+        if matches!(self.layout, PrunerLayout::OpenProvence | PrunerLayout::SentenceTagger) {
             for sentence in sentences {
                 check()?;
                 read.ids.extend(tokens.first_ids(sentence.of(text), usize::MAX, check)?);
@@ -125,7 +138,7 @@ impl PrunerTokens {
         let room = self.pairs.slice_room(query);
         match self.layout {
             PrunerLayout::OpenProvence => (self.pairs.max_tokens() / 2).max(FEWEST_TOKENS).min(room),
-            PrunerLayout::SentenceTagger | PrunerLayout::TokenClassifier => room,
+            PrunerLayout::Provence | PrunerLayout::SentenceTagger | PrunerLayout::TokenClassifier => room,
         }
         .max(1)
     }

@@ -10,12 +10,16 @@ pub struct Names {
     /// `[types, hidden]`
     pub token_types: &'static str,
     pub embedding_norm: &'static str,
-    /// `[buckets, heads]`
+    /// `[buckets, heads]`; with [`Bias::Disentangled`](super::transformer::Bias), `[distances, hidden]`.
     pub relative_bias: &'static str,
+    /// Of that table.
+    pub relative_norm: &'static str,
     /// Before the names of a layer's tensors; `{}` is its number.
     pub layer: &'static str,
     /// Queries, keys and values: three, or one that has them one after the other.
     pub qkv: &'static [&'static str],
+    /// Queries and keys of distances, where they have weights of their own.
+    pub relative_qk: [&'static str; 2],
     pub query_norm: &'static str,
     pub key_norm: &'static str,
     pub attention_output: &'static str,
@@ -47,8 +51,10 @@ pub(super) const BERT: Names = Names {
     token_types: "embeddings.token_type_embeddings",
     embedding_norm: "embeddings.LayerNorm",
     relative_bias: "",
+    relative_norm: "",
     layer: "encoder.layer.{}.",
     qkv: &["attention.self.query", "attention.self.key", "attention.self.value"],
+    relative_qk: ["", ""],
     query_norm: "",
     key_norm: "",
     attention_output: "attention.output.dense",
@@ -67,6 +73,14 @@ pub(super) const MPNET: Names = Names {
     qkv: &["attention.attn.q", "attention.attn.k", "attention.attn.v"],
     attention_output: "attention.attn.o",
     attention_norm: "attention.LayerNorm",
+    ..BERT
+};
+
+pub(super) const DEBERTA: Names = Names {
+    relative_bias: "encoder.rel_embeddings",
+    relative_norm: "encoder.LayerNorm",
+    qkv: &["attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"],
+    relative_qk: ["attention.self.pos_query_proj", "attention.self.pos_key_proj"],
     ..BERT
 };
 

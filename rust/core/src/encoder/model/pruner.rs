@@ -1,6 +1,6 @@
 //! Pruners: models that say of each token of a passage whether it answers a query.
 //!
-//! Three layouts are published. What follows the transformer is described by modules, as a reranker's; those of labels
+//! Four layouts are published. What follows the transformer is described by modules, as a reranker's; those of labels
 //! give two values for a token, and their difference is the logit for keeping it.
 
 use std::fs;
@@ -19,6 +19,9 @@ use crate::error::Result;
 pub enum PrunerLayout {
     /// Sentences are tokenized one by one. A sentence has the mean probability of its tokens.
     OpenProvence,
+    /// Provence and `XProvence`: texts are tokenized whole, after a query without case and punctuation. A sentence has the
+    /// mean probability of its tokens.
+    Provence,
     /// The class `BertTaggerForSentenceExtractionWithBackoff`: a sentence has the probability of its mean token.
     SentenceTagger,
     /// A class for token classification: spans of likely tokens.
@@ -50,6 +53,8 @@ pub struct Pruner {
 /// The threshold of `OpenProvence`'s code, and that of Zilliz' card, whose `model_type` is another.
 const OPEN_PROVENCE: (&str, f32) = ("open_provence", 0.1);
 const OTHER_PROVENCE: f32 = 0.5;
+/// What the names of their classes have in them, and the thresholds of their cards: the first that a name has.
+const PROVENCE: [(&str, f32); 2] = [("XProvence", 0.3), ("Provence", 0.1)];
 const TAGGER: (&str, f32) = ("BertTaggerForSentenceExtractionWithBackoff", 0.5);
 const TOKEN_THRESHOLD: f32 = 0.2;
 /// Tokens of a row: by default, and as the tagger's card cuts texts.
@@ -57,8 +62,8 @@ const OPEN_PROVENCE_TOKENS: usize = 512;
 const TAGGER_TOKENS: usize = 510;
 const CLASS: &str = "ForTokenClassification";
 const KNOWN: &str = "OpenProvence (hotchpotch/open-provence-reranker-v1, zilliz/semantic-highlight-bilingual-v1), \
-                     token classification with two labels (KRLabsOrg/verbatim-rag-modern-bert-v2) and \
-                     opensearch-project/opensearch-semantic-highlighter-v1, on BERT, XLM-RoBERTa and ModernBERT";
+                     Provence and XProvence (naver/provence-reranker-debertav3-v1), token classification with two labels (KRLabsOrg/verbatim-rag-modern-bert-v2) and \
+                     opensearch-project/opensearch-semantic-highlighter-v1, on BERT, XLM-RoBERTa, ModernBERT and DeBERTa";
 
 impl Pruner {
     /// Reads the small files of a pruner.
@@ -83,6 +88,11 @@ impl Pruner {
                 let longest = number(&own, "max_length").unwrap_or(OPEN_PROVENCE_TOKENS);
                 (longest, vec![labels("pruning_head.classifier")], ranking)
             }
+            PrunerLayout::Provence => {
+                check_labels(&own, &path, 1)?;
+                let ranking = Classifier::of_model_type(&model, &path)?.layers(&model, &path)?;
+                (usize::MAX, vec![labels("token_classifier")], ranking)
+            }
             PrunerLayout::SentenceTagger => (TAGGER_TOKENS, vec![labels("classifier")], Default::default()),
             PrunerLayout::TokenClassifier => {
                 let is_modern = model.model_type == "modernbert";
@@ -92,8 +102,8 @@ impl Pruner {
             }
         };
         model.max_tokens = model.max_tokens.min(longest);
-        if layout != PrunerLayout::OpenProvence {
-            check_labels(&own, &path)?;
+        if matches!(layout, PrunerLayout::SentenceTagger | PrunerLayout::TokenClassifier) {
+            check_labels(&own, &path, 2)?;
         }
         let before_final_norm = layout == PrunerLayout::OpenProvence;
         (model.pooling, model.modules, model.normalize) = (pooling, ranking, false);
@@ -126,11 +136,10 @@ fn layout(config: &Value, path: &Path) -> Result<(PrunerLayout, f32)> {
     if classes.contains(&TAGGER.0) {
         return Ok((PrunerLayout::SentenceTagger, TAGGER.1));
     }
-    let own_code = config.get("auto_map").map(Value::to_string).unwrap_or_default();
-    if own_code.contains("Provence") || classes.iter().any(|class| class.contains("Provence")) {
-        let what = "Provence's and XProvence's own layout, whose weights are CC BY-NC-ND 4.0";
-        return Err(no_pruner(path, what));
+    if let Some((_, threshold)) = provence(config) {
+        return Ok((PrunerLayout::Provence, threshold));
     }
+    let own_code = config.get("auto_map").map(Value::to_string).unwrap_or_default();
     let Some(family) = classes.iter().find_map(|class| class.strip_suffix(CLASS)) else {
         let found = config.get("architectures").unwrap_or(&Value::Null);
         return Err(no_pruner(path, &format!("architectures {found}")));
@@ -139,6 +148,24 @@ fn layout(config: &Value, path: &Path) -> Result<(PrunerLayout, f32)> {
         Some(_) if own_code.is_empty() => Ok((PrunerLayout::TokenClassifier, TOKEN_THRESHOLD)),
         Some(_) => Err(unsupported(path, &format!("code of its own: auto_map is {own_code}"))),
         None => Err(no_pruner(path, &format!("{family}{CLASS}"))),
+    }
+}
+
+/// Whether the classes of a configuration are Provence's or `XProvence`'s.
+fn provence(config: &Value) -> Option<(&'static str, f32)> {
+    let names = ["architectures", "auto_map"].map(|key| config.get(key).map(Value::to_string).unwrap_or_default());
+    PROVENCE.into_iter().find(|(part, _)| names.iter().any(|name| name.contains(part)))
+}
+
+/// Gives Provence's configuration the `model_type` of its transformer, and no code of its own.
+pub(super) fn name_transformer(config: &mut Value) {
+    if provence(config).is_none() {
+        return;
+    }
+    let model_type = if config.get("relative_attention").is_some() { "deberta-v2" } else { "xlm-roberta" };
+    if let Some(fields) = config.as_object_mut() {
+        fields.remove("auto_map");
+        fields.insert("model_type".to_owned(), model_type.into());
     }
 }
 
@@ -155,12 +182,12 @@ fn check_pruning(config: &Value, path: &Path) -> Result<()> {
     }
 }
 
-/// Of two labels, the second is that of tokens to keep.
-fn check_labels(config: &Value, path: &Path) -> Result<()> {
+/// Of two labels of tokens, the second is that of those to keep.
+fn check_labels(config: &Value, path: &Path, count: usize) -> Result<()> {
     let labels = config.get("id2label").and_then(Value::as_object).map(serde_json::Map::len);
     match labels.or_else(|| number(config, "num_labels")).unwrap_or(2) {
-        2 => Ok(()),
-        other => Err(no_pruner(path, &format!("a classifier of {other} labels, where a pruner has 2"))),
+        labels if labels == count => Ok(()),
+        other => Err(no_pruner(path, &format!("a classifier of {other} labels, where it has {count}"))),
     }
 }
 

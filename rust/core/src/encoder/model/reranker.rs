@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 pub(super) enum Classifier {
     /// A pooler with tanh, and a linear layer.
     Pooler,
+    /// The same with the function that `pooler_hidden_act` names.
+    ContextPooler,
     /// Two layers with a function between them.
     Two(&'static str, Activation, &'static str),
     /// `ModernBERT`'s prediction head.
@@ -28,7 +30,7 @@ pub(super) enum Classifier {
 }
 
 /// By how the name of the class begins.
-const CLASSIFIERS: [(&str, Classifier); 12] = [
+const CLASSIFIERS: [(&str, Classifier); 13] = [
     ("Bert", Classifier::Pooler),
     ("JinaBert", Classifier::Pooler),
     ("New", Classifier::Pooler),
@@ -37,6 +39,7 @@ const CLASSIFIERS: [(&str, Classifier); 12] = [
     ("XLMRoberta", ROBERTA),
     ("Camembert", ROBERTA),
     ("MPNet", ROBERTA),
+    ("DebertaV2", Classifier::ContextPooler),
     ("DistilBert", Classifier::Two("pre_classifier", Activation::Relu, "classifier")),
     ("ModernBert", Classifier::Prediction),
     ("Qwen2", Classifier::Last),
@@ -198,6 +201,19 @@ impl Classifier {
         let cls = vec![Pooling::Cls];
         Ok(match self {
             Self::Pooler => (cls, vec![dense("pooler.dense", Activation::Tanh), last("classifier")]),
+            Self::ContextPooler => {
+                let pooled = number(&model.config, "pooler_hidden_size").unwrap_or(hidden);
+                if pooled != hidden {
+                    return Err(unsupported(path, &format!("pooler_hidden_size {pooled}; known is {hidden}")));
+                }
+                (
+                    cls,
+                    vec![
+                        dense("pooler.dense", activation(&model.config, "pooler_hidden_act", path)?),
+                        last("classifier"),
+                    ],
+                )
+            }
             Self::Two(first, activation, name) => (cls, vec![dense(first, activation), last(name)]),
             Self::Last => {
                 let score = Module::Dense {
@@ -230,15 +246,19 @@ impl Classifier {
     }
 }
 
+fn activation(config: &Value, key: &str, path: &Path) -> Result<Activation> {
+    let name = text(config, key).unwrap_or("gelu");
+    Activation::parse(name).ok_or_else(|| {
+        let known = Activation::NAMES.map(|(name, _)| name).join(", ");
+        unsupported(path, &format!("{key} {name:?}; known are {known}"))
+    })
+}
+
 /// `ModernBERT`'s layers before a classifier of sequences or tokens.
 pub(super) fn prediction_head(model: &Model, hidden: usize, path: &Path) -> Result<Vec<Module>> {
     let (config, folder) = (&model.config, model.directory.clone());
     let flag = |key| config.get(key).and_then(Value::as_bool).unwrap_or(false);
-    let name = text(config, "classifier_activation").unwrap_or("gelu");
-    let activation = Activation::parse(name).ok_or_else(|| {
-        let known = Activation::NAMES.map(|(name, _)| name).join(", ");
-        unsupported(path, &format!("classifier_activation {name:?}; known are {known}"))
-    })?;
+    let activation = activation(config, "classifier_activation", path)?;
     let epsilon = config.get("norm_eps").and_then(Value::as_f64).unwrap_or(1e-5);
     let norm = Module::LayerNorm {
         folder: folder.clone(),

@@ -74,7 +74,7 @@ pub enum BlockNorms {
     },
 }
 
-/// Added to the score of a query and a key, by their distance.
+/// Added to the score of a query and a key, by their distance; with [`Self::Disentangled`] also by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bias {
     None,
@@ -82,6 +82,54 @@ pub enum Bias {
     Buckets(usize),
     /// The distance times a slope of each head; see [`alibi_slopes`].
     Alibi,
+    Disentangled(Disentangled),
+}
+
+/// The product of a query with a key of the distance, and that of a key with a query of the distance, as in `DeBERTa`
+/// (<https://arxiv.org/abs/2006.03654>, section 3.1). Those keys and queries are projections of a table, which all layers
+/// share and which has as many rows for either direction as there are buckets, or else distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+pub struct Disentangled {
+    /// Farther tokens count as if they were this far.
+    pub longest: usize,
+    /// Distances share buckets; `None` for a row for each of them.
+    pub buckets: Option<usize>,
+    /// Whether queries are compared with keys of distances.
+    pub keys: bool,
+    /// Whether keys are compared with queries of distances.
+    pub queries: bool,
+    /// Whether those have the projections of the contents.
+    pub shares_projections: bool,
+    /// Whether the table is normalized.
+    pub norm: bool,
+}
+
+impl Disentangled {
+    /// Rows of the table.
+    pub fn rows(self) -> usize {
+        2 * self.buckets.unwrap_or(self.longest)
+    }
+
+    /// The row of a distance: the query's position minus the key's. Of `buckets`, half have a distance each, and the others
+    /// those up to `longest` by their logarithm.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "in float32 and in this order, as the models were trained"
+    )]
+    pub fn row(self, distance: isize) -> usize {
+        let (away, middle) = (distance.unsigned_abs(), self.buckets.map_or(usize::MAX, |buckets| buckets / 2));
+        let bucket = if away <= middle {
+            distance
+        } else {
+            let farthest = ((self.longest - 1) as f64 / middle as f64) as f32;
+            let place = (away as f32 / middle as f32).ln() / farthest.ln() * (middle - 1) as f32;
+            distance.signum() * (place.ceil() as isize).saturating_add(middle.cast_signed())
+        };
+        let half = (self.rows() / 2).cast_signed();
+        bucket.saturating_add(half).clamp(0, 2 * half - 1).unsigned_abs()
+    }
 }
 
 /// Norms of queries and keys.

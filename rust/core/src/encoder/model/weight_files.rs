@@ -14,8 +14,9 @@ pub const INDEX_FILE: &str = "model.safetensors.index.json";
 /// A `TorchScript` module, for libtorch.
 pub const MODULE_FILE: &str = "model.pt";
 /// Checkpoints are saved with or without the name of the module around the encoder.
-const OUTER_MODULES: [&str; 9] =
-    ["bert.", "roberta.", "model.", "mpnet.", "distilbert.", "nomic_bert.", "new.", "gte.", "ranking_model."];
+const OUTER_MODULES: [&str; 10] = [
+    "bert.", "roberta.", "deberta.", "model.", "mpnet.", "distilbert.", "nomic_bert.", "new.", "gte.", "ranking_model.",
+];
 
 /// The file that errors name, and the files with tensors; they may be missing.
 ///

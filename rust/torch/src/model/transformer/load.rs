@@ -381,7 +381,7 @@ impl Loader<'_> {
         let (heads, longest) = (self.config.heads, self.longest.cast_signed());
         let distances = || 1 - longest..longest;
         let values = match self.config.bias {
-            Bias::None => return Ok(None),
+            Bias::None | Bias::Disentangled(_) => return Ok(None),
             Bias::Buckets(buckets) => {
                 let name = format!("{}.weight", self.names.relative_bias);
                 let table = self.take(&name, &[dim(buckets), dim(heads)])?;
