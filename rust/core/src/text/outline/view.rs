@@ -21,6 +21,9 @@ const MAX_QUESTION: usize = 5;
 /// Sentences of the notes at the foot of a page.
 const MAX_NOTES: usize = 6;
 
+/// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
+const MAX_TAGS: usize = 8;
+
 /// Bytes of a part of a sentence that a noun may continue on the next page.
 const SHORTEST_BEGINNING: usize = 25;
 
@@ -157,7 +160,7 @@ impl<'page> View<'page> {
     /// Whether this is a heading, or a tag in Markdown that stands below one.
     pub(super) fn ends_heading(&self, unit: usize) -> bool {
         let is_tag = |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule && self.unit(*unit).starts_with('<');
-        let above = (0..=unit).rev().find(|unit| !is_tag(unit));
+        let above = (unit.saturating_sub(MAX_TAGS)..=unit).rev().find(|unit| !is_tag(unit));
         above.is_some_and(|above| self.outline.kind(above) == BlockKind::Heading)
     }
 
