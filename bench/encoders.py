@@ -29,6 +29,9 @@ from bench.workload import read_max_tokens
 
 Vectors = NDArray[np.float32]
 
+# The inputs of a network that reads pairs, by the names that transformers gives them.
+PAIR_INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
+
 # Tokens of a rival's batch: 8 rows of 64, 4 of 128. With more, ONNX Runtime is slower and OpenVINO the same.
 _BATCH_TOKENS = 512
 
@@ -80,12 +83,17 @@ class Pooled(torch.nn.Module):
 
 def export(model: Path, directory: Path) -> Exported:
     """Write the model as ONNX, and a copy that ONNX Runtime quantizes dynamically."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - no side's process loads it
-
     exported = Exported(directory / "float32.onnx", directory / "int8.onnx")
     export_float32(model, exported.float32)
-    quantize_dynamic(str(exported.float32), str(exported.int8), weight_type=QuantType.QInt8)
+    quantize(exported)
     return exported
+
+
+def quantize(exported: Exported) -> None:
+    """Write the copy with weights in int8, which ONNX Runtime quantizes dynamically."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415 - no side's process loads it
+
+    quantize_dynamic(str(exported.float32), str(exported.int8), weight_type=QuantType.QInt8)
 
 
 def export_float32(model: Path, path: Path) -> None:
@@ -93,21 +101,7 @@ def export_float32(model: Path, path: Path) -> None:
 
     The graph is the plain one: with attention fused by ``onnxruntime.transformers`` both rivals are slower here.
     """
-    disable_progress_bar()
-    ids = torch.full((2, 16), 1000)
-    axes = {name: {0: "rows", 1: "length"} for name in ("ids", "mask")} | {"vectors": {0: "rows"}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Pooled(model),
-            (ids, torch.ones_like(ids)),
-            str(path),
-            input_names=["ids", "mask"],
-            output_names=["vectors"],
-            dynamic_axes=axes,
-            opset_version=17,
-            dynamo=False,
-        )
+    export_graph(Pooled(model), ["ids", "mask"], path, "vectors", {0: "rows"})
 
 
 def export_tokens(model: Path, path: Path) -> None:
@@ -122,19 +116,22 @@ def export_tokens(model: Path, path: Path) -> None:
             found = self.body(input_ids=ids, attention_mask=mask, token_type_ids=types)
             return torch.as_tensor(found.last_hidden_state)
 
+    export_graph(Tokens(), PAIR_INPUTS, path, "last_hidden_state", {0: "rows", 1: "length"})
+
+
+def export_graph(network: torch.nn.Module, inputs: list[str], path: Path, output: str, axes: dict[int, str]) -> None:
+    """Write a network as ONNX that takes token ids, their mask and, if there is a third input, their types."""
     disable_progress_bar()
     ids = torch.full((2, 16), 1000)
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-    axes = {name: {0: "rows", 1: "length"} for name in [*names, "last_hidden_state"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            Tokens(),
-            (ids, torch.ones_like(ids), torch.zeros_like(ids)),
+            network,
+            (ids, torch.ones_like(ids), torch.zeros_like(ids))[: len(inputs)],
             str(path),
-            input_names=names,
-            output_names=["last_hidden_state"],
-            dynamic_axes=axes,
+            input_names=inputs,
+            output_names=[output],
+            dynamic_axes={name: {0: "rows", 1: "length"} for name in inputs} | {output: axes},
             opset_version=17,
             dynamo=False,
         )

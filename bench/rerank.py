@@ -15,7 +15,6 @@ import multiprocessing
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict
@@ -70,27 +69,14 @@ def save_model(path: Path) -> None:
 
 def export(model: Path) -> None:
     """Write the model as ONNX next to its weights, and a copy that ONNX Runtime quantizes dynamically."""
-    import torch  # noqa: PLC0415 - slow to import
-    import transformers  # noqa: PLC0415
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
+    import transformers  # noqa: PLC0415 - slow to import
+
+    from bench import encoders  # noqa: PLC0415 - imports torch
 
     network = transformers.AutoModelForSequenceClassification.from_pretrained(model, attn_implementation="eager").eval()
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-    rows = torch.full((2, 16), 1000)
-    inputs = (rows, torch.ones_like(rows), torch.zeros_like(rows))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            network,
-            inputs,
-            str(model / "float32.onnx"),
-            input_names=names,
-            output_names=["logits"],
-            dynamic_axes={name: {0: "rows", 1: "length"} for name in names} | {"logits": {0: "rows"}},
-            opset_version=17,
-            dynamo=False,
-        )
-    quantize_dynamic(str(model / "float32.onnx"), str(model / "int8.onnx"), weight_type=QuantType.QInt8)
+    exported = encoders.Exported(model / "float32.onnx", model / "int8.onnx")
+    encoders.export_graph(network, encoders.PAIR_INPUTS, exported.float32, "logits", {0: "rows"})
+    encoders.quantize(exported)
 
 
 def candidates() -> list[str]:

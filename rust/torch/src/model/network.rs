@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use pullquote_core::encoder::cpu_device::Compute;
 use pullquote_core::encoder::dtype::Dtype;
-use pullquote_core::encoder::model::transformer::Bias;
 use pullquote_core::encoder::model::weight_files::{INDEX_FILE, SINGLE_FILE};
-use pullquote_core::encoder::model::{Body, Model, Pooling, Transformer};
+use pullquote_core::encoder::model::{Body, Model, Pooling};
 use pullquote_core::encoder::{Batch, Output};
 use pullquote_core::error::{Error, ErrorKind, Result};
 use tch::{Device, Kind, TchError, Tensor};
@@ -72,13 +71,6 @@ impl Network {
         if model.late_interaction.is_some() {
             let message = format!(
                 "{}: late interaction, for which each token has a vector, is computed by the CPU encoder: devices=\"cpu\"",
-                model.root.display()
-            );
-            return Err(Error::new(ErrorKind::UnsupportedModel, message));
-        }
-        if !is_script(model) && matches!(Transformer::read(model)?.bias, Bias::Disentangled(_)) {
-            let message = format!(
-                "{}: attention that compares contents with distances (DeBERTa) is computed by the CPU encoder: devices=\"cpu\"",
                 model.root.display()
             );
             return Err(Error::new(ErrorKind::UnsupportedModel, message));

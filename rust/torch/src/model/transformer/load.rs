@@ -48,6 +48,13 @@ impl TransformerLayers {
     /// [`ErrorKind::ModelNotFound`] if the weights are not what `config.json` says.
     pub(in crate::model) fn load(model: &Model, device: Device, kind: Kind, varlen: Varlen) -> Result<Self> {
         let config = Transformer::read(model)?;
+        if matches!(config.bias, Bias::Disentangled(_)) {
+            let message = format!(
+                "{}: attention that compares contents with distances (DeBERTa) is computed by the CPU encoder: devices=\"cpu\"",
+                model.root.display()
+            );
+            return Err(Error::new(ErrorKind::UnsupportedModel, message));
+        }
         let weights = Weights::read(&model.directory)?;
         let is_there = |names: &&Names| weights.has(&format!("{}.weight", names.of_layer(0, names.up[0])));
         // The first, for an error that names its tensors.
@@ -381,6 +388,7 @@ impl Loader<'_> {
         let (heads, longest) = (self.config.heads, self.longest.cast_signed());
         let distances = || 1 - longest..longest;
         let values = match self.config.bias {
+            // `load` refuses the second.
             Bias::None | Bias::Disentangled(_) => return Ok(None),
             Bias::Buckets(buckets) => {
                 let name = format!("{}.weight", self.names.relative_bias);
