@@ -6,10 +6,10 @@
 use super::header_rows::mark_header_rows;
 use super::items::mark_items;
 use super::lines::{Line, LineShape, check_length, content, indent, lines, page_lines};
-use super::list_marks::Mark;
+use super::list_marks::{Mark, System};
 use super::marks::{has_capitals, is_terminal};
 use super::org::mark_org;
-use super::page_headers_footers::RunningLines;
+use super::page_headers_footers::{RunningLines, is_numbered_head};
 use super::records::Runs;
 use super::terms::{introduces_literal, is_typed};
 use super::titles::mark_titles;
@@ -154,12 +154,17 @@ impl BlockSplitter<'_> {
             LineShape::Text | LineShape::Title(_) if self.running.contains(self.text_of(&line)) => {
                 self.push_header_or_footer(&line)?;
             }
+            LineShape::Title(_) | LineShape::Item if self.is_underlined(&line, next) => {
+                self.end_prose()?;
+                self.gather(line);
+            }
             LineShape::Title(level) => {
                 self.end_prose()?;
                 let (span, kind) = (line.span(), BlockKind::Heading);
                 self.blocks.push(Block { span, kind, continues: false, level });
             }
             LineShape::PageNumber => self.push_header_or_footer(&line)?,
+            LineShape::Text if self.is_lone_head(&line, next) => self.push_header_or_footer(&line)?,
             LineShape::Text if self.is_term(&line) => {
                 self.end_prose()?;
                 self.push(line.start(), line.end(), BlockKind::Heading, false);
@@ -204,10 +209,25 @@ impl BlockSplitter<'_> {
         Ok(())
     }
 
+    /// Whether a line alone has a page number far from the words next to it.
+    fn is_lone_head(&self, line: &Line, next: Option<&Line>) -> bool {
+        self.group.is_empty()
+            && next.is_none_or(|next| next.shape == LineShape::Blank)
+            && is_numbered_head(self.text_of(line).trim())
+    }
+
     /// Whether the last line of the group can be a title that the rule below underlines.
     fn is_title(&self) -> bool {
         let is_title = |line: &Line| line.end() - line.start() <= WIDEST_WRAP && !self.text_of(line).ends_with('.');
         self.item_indent.is_none() && self.group.last().is_some_and(is_title)
+    }
+
+    /// Whether a title with or without a number is as long as the rule below it.
+    fn is_underlined(&self, line: &Line, next: Option<&Line>) -> bool {
+        let title = self.text_of(line).trim();
+        let is_bullet = Mark::at_start(title).is_some_and(|mark| mark.style.system == System::Bullet);
+        let rule = next.filter(|next| next.shape == LineShape::Rule { underlines: true });
+        !is_bullet && rule.is_some_and(|rule| width(title).abs_diff(width(self.text_of(rule).trim())) <= 2)
     }
 
     /// Whether a rule of `_` is as long as the group's last line: a longer one is to be filled in, or separates.
@@ -272,7 +292,8 @@ impl BlockSplitter<'_> {
     fn is_wrapped_dash(&self, line: &Line, next: Option<&Line>) -> bool {
         let Some(last) = self.group.last() else { return false };
         let (last, text) = (self.text_of(last), self.text_of(line));
-        if self.item_indent.is_some() || ends_sentence(last) || self.widest < NARROWEST_PARAGRAPH {
+        let is_deeper = indent(text) > indent(last);
+        if self.item_indent.is_some() || is_deeper || ends_sentence(last) || self.widest < NARROWEST_PARAGRAPH {
             return false;
         }
         let starts_list = next.is_some_and(|next| {

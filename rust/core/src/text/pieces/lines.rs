@@ -3,7 +3,7 @@
 //! A line's shape depends on the line alone; [`super::items`] and [`super::titles`] change it for its neighbours, and
 //! [`super::blocks`] interprets it.
 
-use super::list_marks::Mark;
+use super::list_marks::{Mark, is_sure_bullet};
 use super::marks::{is_box, is_indic, is_separator_row};
 use super::page_headers_footers::{has_dot_leader, is_page_number};
 use super::records::chat_marks::{inner_starts, may_have_marks};
@@ -101,6 +101,11 @@ pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
     for line in lines(text) {
         checkpoints.reach(line.start())?;
         let line = if has_marks { split_turns(text, line, &mut kept) } else { line };
+        let line =
+            kept.pop_if(|last| line.end > line.start && is_lone_bullet(last.span().of(text))).map_or(line, |bullet| {
+                let item = ByteSpan { start: bullet.start(), end: line.end() };
+                Line { hard: line.hard, ..Line::new(item, LineShape::Item) }
+            });
         let is_blank = line.start == line.end;
         let is_known = !line.hard || kept.last().is_some_and(|last| last.hard);
         if is_blank && blanks >= MAX_BLANK_LINES && is_known {
@@ -110,6 +115,13 @@ pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
         kept.push(line);
     }
     Ok(kept)
+}
+
+/// Whether a line is nothing but the bullet of the item below it, as readers of PDFs leave it.
+fn is_lone_bullet(line: &str) -> bool {
+    let content = content(line);
+    let mut chars = content.chars();
+    chars.next().is_some_and(is_sure_bullet) && chars.next().is_none()
 }
 
 /// Splits a line before the turns of a chat inside it. Adds all parts but the last, which it returns.

@@ -150,6 +150,11 @@ impl<'text> Mark<'text> {
     }
 }
 
+/// Whether a character is a bullet and nothing else.
+pub(super) fn is_sure_bullet(c: char) -> bool {
+    TIGHT_BULLETS.contains(c) || (BULLETS.contains(c) && !c.is_ascii() && !matches!(c, '–' | '—' | '·' | '»' | '›'))
+}
+
 fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
     let end = first.len_utf8();
     let after = text[end..].chars().next()?;

@@ -104,7 +104,7 @@ pub(super) const fn is_han_or_kana(c: char) -> bool {
 }
 
 /// Chinese, Japanese and Korean, which may be wrapped after any character.
-pub(super) const fn is_east_asian(c: char) -> bool {
+pub(crate) const fn is_east_asian(c: char) -> bool {
     is_han_or_kana(c) || is_hangul(c)
 }
 

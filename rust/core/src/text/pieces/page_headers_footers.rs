@@ -89,6 +89,9 @@ fn pages_of(text: &str) -> Vec<&str> {
 /// Spaces between a header and the page number in the same line.
 const WIDE_GAP: &str = "   ";
 
+/// The same where no word names the number.
+const FAR: &str = "          ";
+
 /// Whether a line is only a page number, also one with a header next to it: `12`, `- 12 -`, `Page 3 of 10`, `3/10`,
 /// `Contract     Page 3`.
 pub(super) fn is_page_number(line: &str) -> bool {
@@ -99,6 +102,16 @@ pub(super) fn is_page_number(line: &str) -> bool {
                     && !header.trim_end().contains(WIDE_GAP)
                     && is_number_of_page(number.trim(), true)
             })
+}
+
+/// Whether a line has a page number far from its other words: `48            K. Brandt and L. Osei`.
+pub(super) fn is_numbered_head(line: &str) -> bool {
+    let parts = || line.split_once(FAR).map(|(number, words)| (number, words.trim_start()));
+    let is_head = |(number, words): (&str, &str)| {
+        is_number(number, 4) && words.contains(char::is_alphabetic) && !words.contains(WIDE_GAP)
+    };
+    let swapped = || line.rsplit_once(FAR).map(|(words, number)| (number, words.trim_end()));
+    line.len() <= 2 * MAX_CHARS && (parts().is_some_and(is_head) || swapped().is_some_and(is_head))
 }
 
 /// Whether this is a page number, with the word for it if it must be named.

@@ -318,7 +318,11 @@ impl<'text> Prose<'text> {
         if is_acronym {
             return true;
         }
-        let is_cited = || after.starts_with("& ") || abbreviations::is_short_for_reference(label, word, after);
+        let is_cited = || {
+            after.starts_with("& ")
+                || is_numbered(word, after)
+                || abbreviations::is_short_for_reference(label, word, after)
+        };
         if is_marker || is_ordinal || is_cited() || abbreviations::ends_in_consonants(sentence) {
             return false;
         }
@@ -374,6 +378,14 @@ fn is_plain_letter(sentence: &str, letter: &str) -> bool {
 fn is_numbering(word: &str) -> bool {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && word.len() <= 6;
     !word.is_empty() && (digits || is_roman(word) || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+}
+
+/// Whether the number of a document follows its name: `Ger. Offen. No. 2,740,113`.
+fn is_numbered(word: &str, after: &str) -> bool {
+    let number = ["No.", "Nos.", "Nr.", "№"].iter().find_map(|label| after.strip_prefix(label)).map(str::trim_start);
+    word.len() <= 6
+        && word.starts_with(char::is_uppercase)
+        && number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// A small Roman numeral, or empty.

@@ -118,3 +118,52 @@ fn a_menu_is_not_wrapped_however_wide() {
     let text = "Download the latest version of Python\nDocumentation\nCommunity\nSuccess Stories";
     assert_eq!(split(text).len(), 4);
 }
+
+#[test]
+fn a_bullet_alone_starts_the_item_below_it() {
+    use BlockKind::{Heading, Item, Prose};
+    let text = "We offer\n\n•\nfree days\n\n▪\n\n•\na flat for\ntwo\n\n—\n\nText.";
+    let expected = [
+        ("We offer", Heading, false),
+        ("•\nfree days", Item, false),
+        ("▪", Prose, false),
+        ("•\na flat for\ntwo", Item, false),
+        ("—", Prose, false),
+        ("Text.", Prose, false),
+    ];
+    assert_eq!(split(text), expected);
+}
+
+#[test]
+fn an_item_below_a_short_line_is_no_wrapped_dash() {
+    let text = "muster 2.3 (12 May 2024)\n  * Breaking: the flag --quiet hides warnings, too. Errors are still\n    shown.\n  * Fixed: names.";
+    let items: Vec<&str> =
+        split(text).into_iter().filter(|(_, kind, _)| *kind == BlockKind::Item).map(|(text, ..)| text).collect();
+    assert!(items[0].ends_with("shown.") && items.len() == 2, "{items:?}");
+}
+
+#[test]
+fn fields_in_a_column_and_values_that_are_no_sentences_are_a_form() {
+    use BlockKind::{Prose, Record, Turn};
+    let kinds = |text: &str| -> Vec<(BlockKind, bool)> {
+        split(text).into_iter().map(|(_, kind, continues)| (kind, continues)).collect()
+    };
+    let form = [(Record, false), (Record, true)];
+    let expected = [&[(Prose, false)], &form[..], &[(Record, true)], &form, &[(Prose, false)]].concat();
+    for column in ["     ", " "] {
+        let fields = "Child\nName: Ann Lee\nBorn: 4 May\nSwims: yes\n\nDoctor\nName: Bob Roe\n\nText.";
+        assert_eq!(kinds(&fields.replace(": ", &format!(":{column}"))), expected);
+    }
+    let said = "Ann: It is so.\nBob: Is it?\nCid: It may be.\n\nAnn: No.\nBob: Yes!\n";
+    assert!(kinds(said).iter().all(|(kind, _)| *kind == Turn), "{:?}", kinds(said));
+}
+
+#[test]
+fn a_table_that_a_command_printed_has_a_header() {
+    let text = "$ kubectl get pods\nNAME     READY   STATUS    AGE\napi-1    1/1     Running   3d\nweb-2    0/1     Pending   2d\n";
+    assert!(
+        split(text).contains(&("NAME     READY   STATUS    AGE", BlockKind::HeaderRow, false)),
+        "{:?}",
+        split(text)
+    );
+}

@@ -31,8 +31,18 @@ const LONGEST_MESSAGE: usize = 200;
 const LONGEST_NAME: usize = 30;
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
+    run_with(lines, at, lines.marks)
+}
+
+/// Whether all lines from this one up to `end` are a table or list.
+pub(super) fn are_columns(lines: &Lines<'_>, at: usize, end: usize) -> bool {
+    let marks = lines.get(at).map(Marks::of).unwrap_or_default();
+    run_with(lines, at, marks).is_ok_and(|run| run.end >= end)
+}
+
+fn run_with(lines: &Lines<'_>, at: usize, marks: Marks) -> Result<Run, usize> {
     let line = lines.get(at).ok_or(at + 1)?;
-    let first = Shape::of_row(line, lines.marks)
+    let first = Shape::of_row(line, marks)
         .or_else(|| repeats_words(line, lines.get(at + 1).unwrap_or_default()).then(|| Shape::of(line)))
         .ok_or(at + 1)?;
     let below = (at + 1..at + 2).find(|line| is_rule(lines, *line));

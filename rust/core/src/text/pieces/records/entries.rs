@@ -3,13 +3,14 @@
 //! Entries of logs are never cut. Turns consist of sentences, so a long one is cut at their ends.
 
 use super::chat_marks::mark_end;
+use super::columns;
 use super::entry_marks::{
     LONGEST_CLIENT, begins_with_level, has_level, is_access, is_object, is_pairs, is_place, is_small_level,
 };
 use super::run::{Lines, Run};
 use super::speakers::{is_name, is_name_line, label_end, paragraphs, speaker};
 use super::stamps::{may_be_stamp, stamp};
-use super::steps::{is_commit, is_listing, is_step, numbered};
+use super::steps::{goes_on_in_diff, is_commit, is_listing, is_step, numbered};
 use super::traces::{is_panic, is_source, is_trace};
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::indent;
@@ -22,6 +23,9 @@ const MAX_SPEAKERS: usize = 8;
 
 /// Fields of a form, which else looks like what three people say.
 const MIN_FIELDS: usize = 3;
+
+/// Of this number of values of a form, at most one ends as a sentence does.
+const FIELDS_PER_SENTENCE: usize = 4;
 
 /// How entries of one run begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,7 +113,9 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
         line += 1;
     }
-    if !is_run(lines, &starts, end, has_gap, traces) {
+    // What a command printed may be a table.
+    let is_table = || starts.len() == 1 && columns::are_columns(lines, at + 1, end);
+    if !is_run(lines, &starts, end, has_gap, traces) || starts[0].1.family == Family::Prompt && is_table() {
         return Err(line);
     }
     if let Some(ends) = forms(lines, &starts, end) {
@@ -154,6 +160,11 @@ fn is_call(lines: &Lines<'_>, line: usize, first: &Mark) -> bool {
             || lines.get(line - 1).is_some_and(|above| is_trace(above) && above.ends_with(':')))
 }
 
+/// The line that starts the last step.
+fn last_step<'text>(lines: &Lines<'text>, starts: &[(usize, Mark)]) -> &'text str {
+    starts.last().and_then(|(line, _)| lines.get(*line)).unwrap_or_default()
+}
+
 /// Whether an entry may start or go on below a blank line.
 fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark)]) -> bool {
     let (at, first) = &starts[0];
@@ -163,6 +174,7 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
     match first.family {
         Family::Trace => lines.get(after).is_some_and(is_trace),
         Family::Step | Family::Commit if lines.get(after).is_some_and(|text| indent(text) > depth) => true,
+        Family::Step if lines.get(after).is_some_and(|text| goes_on_in_diff(last_step(lines, starts), text)) => true,
         _ if is_next(after).is_some() => true,
         Family::NameLine => (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some()),
         // A further paragraph of a turn, if a known speaker follows.
@@ -210,7 +222,8 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
     }
 }
 
-/// The ends of forms: paragraphs that have the same first field, and several others, instead of speakers.
+/// The ends of forms, which have fields instead of speakers: paragraphs in which no name repeats, and that have the same
+/// first field, a column for the values, or values that are no sentences.
 fn forms(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize) -> Option<Vec<usize>> {
     let (first_line, first) = &starts[0];
     if first.family != Family::Speaker {
@@ -218,15 +231,26 @@ fn forms(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize) -> Option<Vec<
     }
     let is_new = |one: &(usize, Mark), next: &(usize, Mark)| (one.0..next.0).any(|line| lines.is_blank(line));
     let forms: Vec<&[(usize, Mark)]> = starts.chunk_by(|one, next| !is_new(one, next)).collect();
-    let field = name(lines, *first_line, first);
-    let is_form = |form: &&[(usize, Mark)]| {
+    let are_fields = |form: &&[(usize, Mark)]| {
         let mut names: Vec<&str> = form.iter().map(|(line, mark)| name(lines, *line, mark)).collect();
-        let begins = names[0] == field;
         names.sort_unstable();
-        begins && names.len() >= MIN_FIELDS && names.windows(2).all(|pair| pair[0] != pair[1])
+        names.windows(2).all(|pair| pair[0] != pair[1])
     };
-    let ends = forms.iter().skip(1).map(|form| form[0].0).chain([end]).collect();
-    (forms.len() > 1 && forms.iter().all(is_form)).then_some(ends)
+    let field = name(lines, *first_line, first);
+    let is_same = |form: &&[(usize, Mark)]| form.len() >= MIN_FIELDS && name(lines, form[0].0, &form[0].1) == field;
+    let value = |(line, mark): &(usize, Mark)| lines.get(*line).map_or("", |line| &line[mark.end..]);
+    let is_aligned = |one: &(usize, Mark)| value(one).starts_with("  ") || value(one).starts_with('\t');
+    let sentences = starts.iter().filter(|one| value(one).ends_with(['.', '!', '?'])).count();
+    let is_form = forms.iter().any(|form| form.len() >= MIN_FIELDS)
+        && (starts.iter().all(is_aligned)
+            || forms.len() > 1 && (forms.iter().all(is_same) || sentences * FIELDS_PER_SENTENCE <= starts.len()));
+    // A title may stand above the first field.
+    let begin = |form: &&[(usize, Mark)]| {
+        let blank = (0..form[0].0).rev().find(|line| lines.is_blank(*line));
+        blank.map_or(form[0].0, |blank| blank + 1)
+    };
+    let ends = forms.iter().skip(1).map(begin).chain([end]).collect();
+    (is_form && forms.iter().all(are_fields)).then_some(ends)
 }
 
 /// Whether times interrupt what somebody says, as in `[00:04] old bridge was`: most entries start in lower case.
@@ -302,7 +326,7 @@ fn mark(line: &str) -> Option<Mark> {
             let family = if end == text.len() { Family::NameLine } else { Family::Speaker };
             return of(family, BlockKind::Turn, end);
         }
-        b'[' | b'S' | b'=' | b'#' | b':' | b'>' | 0xe2 if is_step(text) => {
+        b'[' | b'S' | b'=' | b'#' | b':' | b'>' | b'@' | b'd' | 0xe2 if is_step(text) => {
             return of(Family::Step, BlockKind::Record, 0);
         }
         b'#' if numbered(text).is_some() => return of(Family::Numbered, BlockKind::Record, 0),

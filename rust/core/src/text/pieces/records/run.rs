@@ -69,7 +69,7 @@ const CLASSES: [u8; 256] = {
 };
 
 impl Marks {
-    fn of(line: &str) -> Self {
+    pub(super) fn of(line: &str) -> Self {
         let mut marks = Self::default();
         let (mut before, mut tight) = (0, 0);
         for byte in line.trim_start().bytes() {

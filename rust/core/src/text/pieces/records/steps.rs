@@ -1,8 +1,9 @@
 //! Steps of builds, tests and histories, each a line above what belongs to it: `Step 3/9 : RUN make`, `#7 [3/4] COPY . .`,
-//! `=== RUN   TestOpen`, `commit 9f3c1e0`, `src/price.js` above what was found there.
+//! `=== RUN   TestOpen`, `commit 9f3c1e0`, `@@ -3,7 +3,7 @@`, `src/price.js` above what was found there.
 
 /// Marks of a step whose line has its name.
-const MARKS: [&str; 7] = ["=== RUN ", "=== PAUSE ", "=== CONT ", "##[group]", "::group::", "> Task :", "● "];
+const MARKS: [&str; 9] =
+    ["=== RUN ", "=== PAUSE ", "=== CONT ", "##[group]", "::group::", "> Task :", "● ", "diff --git ", "@@ -"];
 
 /// Bytes of the shortest name of a commit.
 const SHORTEST_HASH: usize = 7;
@@ -27,6 +28,11 @@ fn is_counted(text: &str) -> bool {
     let Some(all) = rest.strip_prefix('/').filter(|_| rest.len() < counts.len()) else { return false };
     let rest = all.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.len() < all.len() && ends.iter().any(|end| rest.starts_with(end))
+}
+
+/// Whether a line below a blank one is still part of a difference: nothing is left of a blank line that did not change.
+pub(super) fn goes_on_in_diff(step: &str, text: &str) -> bool {
+    step.starts_with("@@ -") && text.starts_with([' ', '+', '-', '@'])
 }
 
 /// The number of the step that a line belongs to, with its mark: `#7` of `#7 [3/4] COPY . .`.
