@@ -51,6 +51,20 @@ impl<'page> Code<'page> {
         Ok(parts)
     }
 
+    /// The objects of a list that stand below each other, and what is above the first one. Empty for fewer than two.
+    pub(super) fn elements(&self, block: &Range<usize>) -> Vec<Range<usize>> {
+        let opens = |unit: &usize| self.unit(*unit) == "{" && self.unit(*unit - 1).ends_with(['[', ',']);
+        let Some(first) = (block.start + 1..block.end).find(opens) else { return Vec::new() };
+        let depth = self.depth(first);
+        let of_list = (first..block.end).filter(|unit| self.depth(*unit) == depth);
+        let ends: Vec<usize> = of_list.filter(|unit| self.unit(*unit).starts_with('}')).map(|end| end + 1).collect();
+        if ends.len() < 2 {
+            return Vec::new();
+        }
+        let begins = [first].into_iter().chain(ends.iter().copied());
+        [block.start..first].into_iter().chain(begins.zip(&ends).map(|(start, end)| start..*end)).collect()
+    }
+
     /// The starts of the parts of code after the first one.
     fn starts(&self, part: &Range<usize>, depths: &[usize]) -> Vec<usize> {
         // In C, the brace of a function has its own line.

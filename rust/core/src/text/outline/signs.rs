@@ -126,6 +126,11 @@ fn label(unit: &str) -> Option<&str> {
     (end > 0 && rest.starts_with(['.', ':', ')', '：'])).then_some(&text[..end])
 }
 
+/// The tag of the voice that says this in subtitles: `<v Ann`.
+pub(super) fn voice(unit: &str) -> Option<&str> {
+    unit.strip_prefix("<v").and_then(|tag| tag.split_once('>')).map(|(voice, _)| voice)
+}
+
 /// Whether no mark ends a sentence here.
 pub(super) fn is_open(unit: &str) -> bool {
     !without_closing(unit).ends_with(is_terminal)

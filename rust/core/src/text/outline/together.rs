@@ -11,7 +11,7 @@ use super::code::Code;
 use super::replies::replies;
 use super::signs::{
     introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_source, is_symbol,
-    numbered,
+    numbered, starts_quotation, voice,
 };
 use super::view::View;
 use super::{Name, NodeKind, Outline, has_blank_line, span};
@@ -103,9 +103,13 @@ impl Groups<'_> {
             let leaf = self.view.outline.node(self.view.outline.leaf(start)).units.clone();
             let header = self.view.outline.header_end(start);
             let fits = self.view.fits(leaf.clone());
+            let code = Code::new(self.view.text, self.view.spans);
             match self.view.outline.kind(start) {
                 BlockKind::Prose | BlockKind::Caption | BlockKind::Source | BlockKind::Rule => {}
                 BlockKind::Heading | BlockKind::Term => self.join(leaf.clone()),
+                BlockKind::Code if fits && !code.elements(&leaf).is_empty() => {
+                    code.elements(&leaf).into_iter().for_each(|element| self.join(element));
+                }
                 _ if fits => self.join(leaf.clone()),
                 // The name of the speaker alone.
                 BlockKind::Turn if turn_label(self.view.unit(start)) == Some(self.view.unit(start).len()) => {
@@ -128,11 +132,7 @@ impl Groups<'_> {
                     self.join(leaf.start..first_row.map_or(leaf.end, |unit| unit + 1));
                 }
                 BlockKind::Code => {
-                    for part in Code::new(self.view.text, self.view.spans).parts(
-                        &leaf,
-                        |part| self.view.fits(part.clone()),
-                        self.check,
-                    )? {
+                    for part in code.parts(&leaf, |part| self.view.fits(part.clone()), self.check)? {
                         self.join(part);
                     }
                 }
@@ -206,8 +206,17 @@ impl Groups<'_> {
                 }
             } else if self.continues(unit, next) {
                 self.joins[next] = self.view.fits(unit..self.ends[next]);
+                let quotation = self.view.paragraphs[unit];
+                let begins = self.view.unit(quotation);
+                let is_quoted = begins.starts_with('>') || starts_quotation(begins);
+                if self.joins[next] && is_quoted && self.view.fits(quotation..next) {
+                    self.join(quotation..next);
+                }
             } else if let Some(announced) = self.announces(unit, next) {
                 self.join_to(unit, next, &announced);
+            } else if self.view.is_page_title(unit, next) {
+                self.join(0..next + 1);
+                self.announced[next] = true;
             }
         }
         Ok(())
@@ -222,13 +231,16 @@ impl Groups<'_> {
         self.announced[next] = true;
         self.joins[next] = true;
         self.join(announced.start..next);
-        if self.view.fits(unit..self.group_end(announced.end)) {
+        // All of an answer, if it fits.
+        let most = if self.view.outline.kind(next) == BlockKind::Turn { announced.end } else { end };
+        let whole = [most, announced.end].into_iter().find(|end| self.view.fits(unit..self.group_end(*end)));
+        if let Some(end) = whole {
             let mut inside = next;
-            while inside < announced.end {
+            while inside < end {
                 self.joins[inside] = true;
                 inside = self.ends[inside];
             }
-            self.ends[next] = self.group_end(announced.end);
+            self.ends[next] = self.group_end(end);
             return;
         }
         let is_text = matches!(self.view.outline.kind(next), BlockKind::Prose | BlockKind::Item | BlockKind::Turn);
@@ -280,6 +292,8 @@ impl Groups<'_> {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
             }
             (BlockKind::Code, BlockKind::Prose) => text.starts_with(char::is_lowercase),
+            // In reStructuredText, the mark of the code below.
+            (BlockKind::Prose, BlockKind::Prose) if text == "::" => true,
             (BlockKind::Row, BlockKind::Caption) | (_, BlockKind::Source) => true,
             (BlockKind::Row, BlockKind::Prose) => {
                 is_caption(text) && self.view.kind_after(next) != Some(BlockKind::Row)
@@ -291,6 +305,11 @@ impl Groups<'_> {
     /// What the text up to this unit announces, if `next` is it or its start.
     fn announces(&self, unit: usize, next: usize) -> Option<Announced> {
         let (kind, next_kind) = (self.view.outline.kind(unit), self.view.outline.kind(next));
+        if kind == BlockKind::Record && self.view.unit(next).starts_with("@@ -") {
+            let leaf = |unit: usize| self.view.outline.node(self.view.outline.leaf(unit)).units.clone();
+            let is_file = self.view.unit(leaf(unit).start).starts_with("diff --git ");
+            return is_file.then(|| Announced { start: leaf(unit).start, end: leaf(next).end, is_answer: false });
+        }
         if matches!(kind, BlockKind::Code | BlockKind::Row | BlockKind::HeaderRow | BlockKind::Record | BlockKind::Rule)
         {
             return None;
@@ -328,6 +347,7 @@ impl Groups<'_> {
             (_, NodeKind::List(_)) if is_in_item => return whole(target.units.end),
             (_, NodeKind::List(_))
                 if kind != BlockKind::Item
+                    && !self.view.is_dialogue(next)
                     && (is_lead_in
                         || self.view.is_lone_question(unit)
                         || is_open(text) && !(is_new && is_field(text))) =>
@@ -393,8 +413,10 @@ impl Groups<'_> {
             let goes_on = || self.view.goes_on(unit, rest);
             // Of two people, the second one answers.
             let is_answered = || {
-                let answer = self.view.unit(rest);
-                self.view.is_question(unit) && (answer.starts_with(['-', '–']) || turn_label(answer).is_some())
+                let (question, answer) = (self.view.unit(unit), self.view.unit(rest));
+                let is_other = || voice(answer).is_some_and(|other| voice(question) != Some(other));
+                self.view.is_question(unit)
+                    && (answer.starts_with(['-', '–']) || turn_label(answer).is_some() || is_other())
             };
             let is_cut = (2..=MAX_INTERRUPTION + 1).contains(&(rest - unit))
                 && rest < self.view.spans.len()

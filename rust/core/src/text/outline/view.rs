@@ -24,6 +24,12 @@ const MAX_NOTES: usize = 6;
 /// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
 const MAX_TAGS: usize = 8;
 
+/// Bytes of the head of a page, or of a line of its title.
+const LONGEST_HEAD: usize = 80;
+
+/// Lines of the title of a page.
+const MAX_TITLE_LINES: usize = 3;
+
 /// Bytes of a part of a sentence that a noun may continue on the next page.
 const SHORTEST_BEGINNING: usize = 25;
 
@@ -61,12 +67,27 @@ impl<'page> View<'page> {
         self.chars[run.end - 1].1 - self.chars[run.start].0 <= MAX_GROUP_CHARS
     }
 
-    /// Whether a title without marks stands right above a list: it may as well introduce it.
+    /// Whether the first paragraph ends here, and is nothing but lines that are no sentences: what the page is called.
+    pub(super) fn is_page_title(&self, unit: usize, next: usize) -> bool {
+        let is_line = |unit: usize| {
+            self.outline.kind(unit) == BlockKind::Prose
+                && self.spans[unit].len() <= LONGEST_HEAD
+                && is_open(self.unit(unit))
+                && !starts_quotation(self.unit(unit))
+        };
+        unit < MAX_TITLE_LINES && self.paragraphs[unit] == 0 && self.paragraphs[next] == next && (0..next).all(is_line)
+    }
+
+    /// Whether a title introduces a list: it has no marks and stands right above it, or nothing else is below it.
     pub(super) fn is_title_of_list(&self, unit: usize, next: usize) -> bool {
-        !has_blank_line(self.gap(next))
-            && self.outline.has_items(next)
-            && marked_level(self.unit(unit)) == 0
-            && matches!(self.outline.outermost(next).kind, NodeKind::List(_))
+        let list = self.outline.outermost(next);
+        let of_list = |unit: usize| self.outline.node(self.outline.node(self.outline.leaf(unit)).parent).parent;
+        let is_flat = || list.units.clone().all(|unit| of_list(unit) == of_list(next));
+        let is_all = || self.outline.node(list.parent).units.end == list.units.end && is_flat();
+        self.outline.has_items(next)
+            && !self.is_dialogue(next)
+            && matches!(list.kind, NodeKind::List(_))
+            && (is_all() || !has_blank_line(self.gap(next)) && marked_level(self.unit(unit)) == 0)
     }
 
     /// Whether a heading is the term of the paragraph right below, which stands deeper: an option of a manual page.
@@ -96,10 +117,17 @@ impl<'page> View<'page> {
         end
     }
 
-    /// Whether the marks of two items are of different lists: `Q1.`, `A1.`
+    /// Whether two items are no items of one list: `Q1.`, `A1.`, or what two people say after dashes.
     pub(super) fn differ(&self, unit: usize, next: usize) -> bool {
         let [one, other] = [unit, next].map(|unit| Mark::at_start(self.unit(unit)).map(|mark| mark.style));
-        one != other && self.is_lone_question(unit)
+        let are_said = || self.unit(next).starts_with(['-', '–', '—']) && !self.is_question(next);
+        (one != other || are_said()) && self.is_lone_question(unit)
+    }
+
+    /// Whether the list that starts here is what people say after dashes: one of its items asks.
+    pub(super) fn is_dialogue(&self, unit: usize) -> bool {
+        let list = self.outline.outermost(unit).units.clone();
+        self.unit(unit).starts_with(['–', '—']) && list.into_iter().any(|unit| self.is_lone_question(unit))
     }
 
     /// Where the question starts that ends with `unit`, if its label and that of `next` say so: `Q:`, `A:`.
@@ -176,14 +204,26 @@ impl<'page> View<'page> {
         if rest == unit + 1 {
             return rest;
         }
+        let rest = self.below_head(unit, rest);
         // Notes stand between the rule above them and the page's number.
         let is_page_end = |unit: usize| self.outline.kind(unit) == BlockKind::Rule;
         let is_note = |unit: &usize| !is_page_end(*unit) && self.outline.kind(*unit) != BlockKind::Heading;
         let notes = (rest..self.spans.len()).take(MAX_NOTES + 1).take_while(is_note).count();
         let is_interrupted = (1..=MAX_NOTES).contains(&notes) && is_open(self.unit(unit));
-        let end = self.after_rules(rest + notes);
+        let end = self.below_head(unit, self.after_rules(rest + notes));
         let may_go_on = || end > rest + notes && end < self.spans.len() && self.goes_on(unit, end);
         if is_interrupted && !self.goes_on(unit, rest) && may_go_on() { end } else { rest }
+    }
+
+    /// The unit below the head of a page that stands here once: the sentence goes on in lower case after it.
+    fn below_head(&self, unit: usize, head: usize) -> usize {
+        let is_head = head + 1 < self.spans.len()
+            && self.spans[head].len() <= LONGEST_HEAD
+            && is_open(self.unit(head))
+            && !self.unit(head).starts_with(char::is_lowercase)
+            && self.unit(head + 1).starts_with(char::is_lowercase)
+            && is_open(self.unit(unit));
+        if is_head { head + 1 } else { head }
     }
 
     /// Whether a sentence goes on after an interruption: the rest starts in lower case, or the words of a header or footer

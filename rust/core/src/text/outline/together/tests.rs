@@ -38,11 +38,11 @@ fn a_line_with_a_colon_groups_with_the_text_after_it() {
         ),
         ("Note:", &["Note:"]),
         ("**Which potatoes.** Old ones. New ones are wet.", &["**Which potatoes.** Old ones.", "New ones are wet."]),
-        ("7. Is it free?\n\nYes, it is. More. And more.", &["7. Is it free?\n\nYes, it is. More.", "And more."]),
+        ("7. Is it free?\n\nYes, it is. More.\n\nAnd more.", &["7. Is it free?\n\nYes, it is. More.", "And more."]),
         ("Who knows? Nobody does.", &["Who knows?", "Nobody does."]),
         (
             "Text.\n\n(12) It got no smaller. Is this a bug?\n\nNo, this is how it works. More.",
-            &["Text.", "(12) It got no smaller. Is this a bug?\n\nNo, this is how it works.", "More."],
+            &["Text.", "(12) It got no smaller. Is this a bug?\n\nNo, this is how it works. More."],
         ),
         ("8. It is slow\n\nIndexes make it fast. More.", &["8. It is slow\n\nIndexes make it fast.", "More."]),
         ("1. One thing.\n\n2. Another.", &["1. One thing.", "2. Another."]),
@@ -60,7 +60,7 @@ fn what_announces_is_never_the_end() {
     let cases: [(&str, &[&str]); 9] = [
         (
             "Is it dry?\nYes, in most of the cases seen. More.\n\nIs it old?\nNo, it is not.",
-            &["Is it dry?\nYes, in most of the cases seen.", "More.", "Is it old?\nNo, it is not."],
+            &["Is it dry?\nYes, in most of the cases seen. More.", "Is it old?\nNo, it is not."],
         ),
         (
             "Q: Is it dry?\nA: Yes, it is.\nQ: Is it old?\nA: No, never.",
@@ -89,6 +89,95 @@ fn what_announces_is_never_the_end() {
     for (text, expected) in cases {
         assert_eq!(groups(text), expected, "{text:?}");
     }
+}
+
+#[test]
+fn what_people_say_after_dashes_is_no_list() {
+    let text = "Ann Lee, asked by us\n\n— Where is it?\n— Here. It was there.\n\n— And the other one?\n— There.";
+    let expected = ["Ann Lee, asked by us\n\n— Where is it?\n— Here. It was there.", "— And the other one?\n— There."];
+    assert_eq!(groups(text), expected);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_begun() {
+    let answer = "It is a long answer, as people give it. ".repeat(20);
+    assert_eq!(groups(&format!("Is it dry?\n\n{answer}"))[0], "Is it dry?\n\nIt is a long answer, as people give it.");
+    assert_eq!(groups("Q. Is it?\nA. Yes. It is.\nOnly here.\n\nQ. Was it?\nA. No.").len(), 2);
+}
+
+#[test]
+fn a_title_with_nothing_but_a_list_stays_with_all_of_it() {
+    let text = "# Needed\n\n- a spade\n- two rakes\n\n# Done\n\n- One day. It was long.\n  - a part\n- Another.";
+    assert_eq!(
+        groups(text)[..2],
+        ["# Needed\n\n- a spade\n- two rakes", "# Done\n\n- One day. It was long.\n  - a part"]
+    );
+}
+
+#[test]
+fn the_title_of_a_page_stays_with_its_start() {
+    let cases: [(&str, &[&str]); 3] = [
+        ("Leaflet: Opticlar\n1 mg/ml\n\nIt is new. More.", &["Leaflet: Opticlar\n1 mg/ml\n\nIt is new.", "More."]),
+        ("It is new.\n\nAnn Lee, Quay Road\n\nMore.", &["It is new.", "Ann Lee, Quay Road", "More."]),
+        (
+            "4 Tests\n=======\n\n4.1 Tight\n---------\nFill it. Wait.",
+            &["4 Tests\n=======\n\n4.1 Tight\n---------\nFill it.", "Wait."],
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(groups(text), expected, "{text:?}");
+    }
+    assert_eq!(groups("Text is here.\n\nIt is so.\n\n::\n\n    ls\n\nMore.")[1], "It is so.\n\n::\n\n    ls");
+}
+
+#[test]
+fn all_of_a_quotation_stays_with_its_source() {
+    let text = "Text.\n\n> All is well.\n> It ends.\n\n— Ann Lee, *Letters*, 1911\n\nMore.";
+    assert_eq!(groups(text), ["Text.", "> All is well.\n> It ends.\n\n— Ann Lee, *Letters*, 1911", "More."]);
+}
+
+#[test]
+fn objects_of_a_list_stand_alone() {
+    let text = "{\n  \"all\": [\n    {\n      \"a\": 1,\n      \"b\": 2\n    },\n    {\n      \"a\": 3\n    }\n  ]\n}";
+    let groups = groups(text);
+    assert_eq!(groups[1..3], ["{\n      \"a\": 1,\n      \"b\": 2\n    },", "{\n      \"a\": 3\n    }"], "{groups:?}");
+    let one = groups_of_one();
+    assert_eq!(one.len(), 1, "{one:?}");
+}
+
+fn groups_of_one() -> Vec<&'static str> {
+    groups("{\n  \"all\": [\n    {\n      \"a\": 1,\n      \"b\": 2\n    }\n  ]\n}")
+}
+
+#[test]
+fn parts_of_a_difference_stand_alone_and_the_first_one_names_its_file() {
+    let first = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n one\n-two\n+too\n\n three";
+    let text = format!("{first}\n@@ -9,2 +9,2 @@\n four\n-five\n+six");
+    assert_eq!(groups(&text), [first, "@@ -9,2 +9,2 @@\n four\n-five\n+six"]);
+}
+
+#[test]
+fn another_voice_answers_in_subtitles() {
+    let text = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ann>Is it dry?\n\n00:03.000 --> 00:04.000\n<v Bob>It is\n\n\
+                00:04.000 --> 00:05.000\n<v Bob>by now.\n\n00:06.000 --> 00:07.000\n<v Bob>Who asks?\n\n\
+                00:08.000 --> 00:09.000\n<v Bob>I do.";
+    let groups = groups(text);
+    let answer =
+        "<v Ann>Is it dry?\n\n00:03.000 --> 00:04.000\n<v Bob>It is\n\n00:04.000 --> 00:05.000\n<v Bob>by now.";
+    assert!(groups.contains(&answer) && groups.contains(&"<v Bob>Who asks?"), "{groups:?}");
+}
+
+#[test]
+fn a_head_of_a_page_interrupts_a_sentence() {
+    let head = "3                         Ann Lee and others";
+    for between in
+        [head.to_owned(), format!("The Last Word             2\n\n\n{head}"), "- 2 -\n\nThe Last Word".to_owned()]
+    {
+        let text = format!("It begins here and it goes\n\n{between}\n\non after the head. More.");
+        assert_eq!(groups(&text)[0], format!("It begins here and it goes\n\n{between}\n\non after the head."));
+    }
+    let list = "Apples                   7\nPears                    8";
+    assert_eq!(groups(&format!("{list}\n\nmore of it.")), [list, "more of it."]);
 }
 
 #[test]
