@@ -16,7 +16,7 @@ const MIN_SHARE_OF_SEED: f32 = 0.7;
 const MAX_SECTION_CHARS: usize = 600;
 
 /// Characters of a section that is one passage whichever of its units is found.
-const MAX_CARD_CHARS: usize = 120;
+const MAX_CARD_CHARS: usize = 200;
 
 /// Bytes of passages that are compared with better ones to find duplicates, as a multiple of the page's text, and for
 /// any page.
@@ -117,7 +117,8 @@ impl<'page> PageSelection<'page> {
                 {
                     self.sections.range(start).clone()
                 } else {
-                    self.expand(start, max_units, remaining, max_group)
+                    let run = self.expand(start, max_units, remaining, max_group);
+                    self.with_short_paragraphs(run, max_units, remaining)
                 }
             }
             Seeds::Kept => self.kept_run(seed, remaining, max_group),
@@ -246,6 +247,20 @@ impl<'page> PageSelection<'page> {
         }
         self.steps = self.steps.saturating_sub(steps);
         best.1
+    }
+
+    /// The run with the rest of the short paragraphs at its ends, if that is less than another window.
+    fn with_short_paragraphs(&self, run: Range<usize>, max_units: usize, remaining: Budget) -> Range<usize> {
+        let paragraph = |unit: usize| {
+            let paragraphs = &self.ranked.units.short_paragraphs;
+            let next = paragraphs.partition_point(|paragraph| paragraph.end <= unit);
+            paragraphs.get(next).filter(|paragraph| paragraph.contains(&unit))
+        };
+        let start = paragraph(run.start).map_or(run.start, |first| first.start.min(run.start));
+        let whole = start..paragraph(run.end - 1).map_or(run.end, |last| last.end.max(run.end));
+        let most = self.sections.content(&run) + max_units - 1;
+        let is_one = self.sections.are_one(whole.start, whole.end - 1);
+        if is_one && self.has_room(&whole, most, remaining) { whole } else { run }
     }
 
     /// The run of units around a seed that are kept, within one section and the budget.

@@ -187,6 +187,24 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
 }
 
 #[test]
+fn the_rest_of_a_short_paragraph_comes_along_if_it_is_less_than_a_window() {
+    let text = "One is here. Two is, too. Three is. Four is.\n\nFive is. Six is. Seven is. Eight is. Nine is.";
+    let units = Units::sentences(text, None, &[], &unstopped).unwrap();
+    let choose = |best: usize, max_units: usize, max_chars: Option<i64>| {
+        let page = PageText::new(text);
+        let relevance: Vec<f32> = (0..9).map(|unit| if unit == best { 3.0 } else { 0.1 }).collect();
+        let scores = scores(&relevance);
+        let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
+        runs(choose_passages(&[ranked], &bounds(Some(1), max_chars), &unstopped).unwrap().remove(0))
+    };
+    assert_eq!(choose(1, 4, None), [(0, 4)]);
+    assert_eq!(choose(1, 3, None), [(1, 2)], "three more sentences");
+    assert_eq!(choose(1, 4, Some(40)), [(1, 2)], "they do not fit");
+    assert_eq!(choose(6, 5, None), [(4, 9)]);
+    assert_eq!(choose(6, 1, None), [(6, 7)], "one sentence was asked for");
+}
+
+#[test]
 fn dedupe_page_drops_repeated_passages() {
     let text = "The cat sat on the mat. Dogs bark at the moon. The cat sat on the mat!";
     let units = Units::sentences(text, None, &[], &crate::runtime::call::unstopped).unwrap();

@@ -89,9 +89,11 @@ impl ParsedPage {
 
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, rows, tables, headings, names, labels } = &self.units;
+        let Units { spans, groups, paragraphs, boilerplate, rows, tables, short_paragraphs, headings, names, labels } =
+            &self.units;
         let tables = rows.len() + 2 * tables.len();
-        let runs = self.windows.len() + groups.len() + paragraphs.len() + tables + headings.len();
+        let paragraphs = paragraphs.len() + short_paragraphs.len();
+        let runs = self.windows.len() + groups.len() + paragraphs + tables + headings.len();
         size_of::<Self>()
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()

@@ -7,6 +7,7 @@
 mod breadcrumbs;
 mod code;
 mod replies;
+mod short;
 mod signs;
 mod together;
 mod view;
@@ -16,6 +17,7 @@ use std::ops::Range;
 use crate::text::page::{BlockKind, ByteSpan};
 
 pub(crate) use breadcrumbs::{Breadcrumbs, Name};
+pub(crate) use short::short_paragraphs;
 pub(crate) use signs::{is_quotation, starts_quotation};
 pub(crate) use together::joins;
 

@@ -9,7 +9,7 @@ use super::sentences::for_each_block;
 use super::titles::with_titles;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::outline::{Breadcrumbs, Leaf, Outline, has_blank_line, joins, span};
+use crate::text::outline::{Breadcrumbs, Leaf, Outline, has_blank_line, joins, short_paragraphs, span};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Links in a row that are a menu.
@@ -38,6 +38,8 @@ pub struct Units {
     pub rows: Vec<Range<usize>>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
+    /// Those of several sentences that stay whole, with few characters. Sorted.
+    pub(crate) short_paragraphs: Vec<Range<usize>>,
     /// The units of each heading. Sorted.
     pub headings: Vec<Range<usize>>,
     /// What names the subject of each unit.
@@ -167,7 +169,8 @@ impl Units {
         boilerplate.dedup();
         let headings = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Heading);
         let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
-        Ok(Self { spans, groups, paragraphs, boilerplate, rows, tables, headings, names, labels })
+        let short_paragraphs = short_paragraphs(text, &spans, &leaves);
+        Ok(Self { spans, groups, paragraphs, boilerplate, rows, tables, short_paragraphs, headings, names, labels })
     }
 
     /// The sections: from a heading, or headings in a row, to the next one.
