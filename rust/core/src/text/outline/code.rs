@@ -62,7 +62,7 @@ impl<'page> Code<'page> {
             return Vec::new();
         }
         let begins = [first].into_iter().chain(ends.iter().copied());
-        [block.start..first].into_iter().chain(begins.zip(&ends).map(|(start, end)| start..*end)).collect()
+        std::iter::once(block.start..first).chain(begins.zip(&ends).map(|(start, end)| start..*end)).collect()
     }
 
     /// The starts of the parts of code after the first one.
