@@ -265,7 +265,7 @@ fn windows_over_the_models_limit_count_as_truncated() {
 #[test]
 fn fuse_gives_each_page_one_answer_with_the_best_query_of_each_passage() {
     let engine = engine(FakeEncoder::new(1, true, Poison::default()));
-    let page = "The cat sleeps all day long.\n\nIt often rains here in spring.\n\nThe moon is made of bread.";
+    let page = "The cat sleeps all day long. It often rains here in spring. The moon is made of bread.";
     let question = Question { lexical_weight: LexicalWeight::new(Some(1.0)).unwrap(), ..question() };
     let queries = ["Where is the cat?", "Is bread in the moon?"];
     let answers =

@@ -118,7 +118,7 @@ impl<'page> PageSelection<'page> {
                     self.sections.range(start).clone()
                 } else {
                     let run = self.expand(start, max_units, remaining, max_group);
-                    self.with_short_paragraphs(run, max_units, remaining)
+                    self.with_rest(run, max_units, remaining)
                 }
             }
             Seeds::Kept => self.kept_run(seed, remaining, max_group),
@@ -249,15 +249,12 @@ impl<'page> PageSelection<'page> {
         best.1
     }
 
-    /// The run with the rest of the short paragraphs at its ends, if that is less than another window.
-    fn with_short_paragraphs(&self, run: Range<usize>, max_units: usize, remaining: Budget) -> Range<usize> {
-        let paragraph = |unit: usize| {
-            let paragraphs = &self.ranked.units.short_paragraphs;
-            let next = paragraphs.partition_point(|paragraph| paragraph.end <= unit);
-            paragraphs.get(next).filter(|paragraph| paragraph.contains(&unit))
-        };
-        let start = paragraph(run.start).map_or(run.start, |first| first.start.min(run.start));
-        let whole = start..paragraph(run.end - 1).map_or(run.end, |last| last.end.max(run.end));
+    /// The run with the rest of the short paragraph at its end, if that is less than another window.
+    fn with_rest(&self, run: Range<usize>, max_units: usize, remaining: Budget) -> Range<usize> {
+        let paragraphs = &self.ranked.units.short_paragraphs;
+        let paragraph = paragraphs.get(paragraphs.partition_point(|paragraph| paragraph.end < run.end));
+        let Some(paragraph) = paragraph.filter(|paragraph| paragraph.start < run.end) else { return run };
+        let whole = run.start..paragraph.end;
         let most = self.sections.content(&run) + max_units - 1;
         let is_one = self.sections.are_one(whole.start, whole.end - 1);
         if is_one && self.has_room(&whole, most, remaining) { whole } else { run }

@@ -197,11 +197,12 @@ fn the_rest_of_a_short_paragraph_comes_along_if_it_is_less_than_a_window() {
         let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
         runs(choose_passages(&[ranked], &bounds(Some(1), max_chars), &unstopped).unwrap().remove(0))
     };
-    assert_eq!(choose(1, 4, None), [(0, 4)]);
-    assert_eq!(choose(1, 3, None), [(1, 2)], "three more sentences");
-    assert_eq!(choose(1, 4, Some(40)), [(1, 2)], "they do not fit");
-    assert_eq!(choose(6, 5, None), [(4, 9)]);
+    assert_eq!(choose(1, 3, None), [(1, 4)]);
+    assert_eq!(choose(1, 2, None), [(1, 2)], "two more sentences");
+    assert_eq!(choose(1, 3, Some(30)), [(1, 2)], "they do not fit");
+    assert_eq!(choose(6, 3, None), [(6, 9)]);
     assert_eq!(choose(6, 1, None), [(6, 7)], "one sentence was asked for");
+    assert_eq!(choose(3, 3, None), [(3, 4)], "nothing is left");
 }
 
 #[test]

@@ -55,6 +55,7 @@ pub(crate) fn joins(
         announced: vec![false; spans.len()],
         names: Vec::new(),
         last_question: spans.len(),
+        has_markup,
         check,
     };
     groups.join_leaves()?;
@@ -80,6 +81,7 @@ struct Groups<'page> {
     names: Vec<Name>,
     /// The first of the questions found, from the right.
     last_question: usize,
+    has_markup: bool,
     check: &'page Check<'page>,
 }
 
@@ -214,7 +216,7 @@ impl Groups<'_> {
                 }
             } else if let Some(announced) = self.announces(unit, next) {
                 self.join_to(unit, next, &announced);
-            } else if self.view.is_page_title(unit, next) {
+            } else if !self.has_markup && self.view.is_page_title(unit, next) {
                 self.join(0..next + 1);
                 self.announced[next] = true;
             }
