@@ -102,16 +102,17 @@ impl Groups<'_> {
         let mut start = 0;
         while start < self.view.spans.len() {
             checkpoints.reach(self.view.spans[start].start)?;
-            let leaf = self.view.outline.node(self.view.outline.leaf(start)).units.clone();
+            let leaf = self.view.leaf(start).units.clone();
             let header = self.view.outline.header_end(start);
             let fits = self.view.fits(leaf.clone());
             let code = Code::new(self.view.text, self.view.spans);
             match self.view.outline.kind(start) {
                 BlockKind::Prose | BlockKind::Caption | BlockKind::Source | BlockKind::Rule => {}
                 BlockKind::Heading | BlockKind::Term => self.join(leaf.clone()),
-                BlockKind::Code if fits && !code.elements(&leaf).is_empty() => {
-                    code.elements(&leaf).into_iter().for_each(|element| self.join(element));
-                }
+                BlockKind::Code if fits => match code.elements(&leaf) {
+                    elements if elements.is_empty() => self.join(leaf.clone()),
+                    elements => elements.into_iter().for_each(|element| self.join(element)),
+                },
                 _ if fits => self.join(leaf.clone()),
                 // The name of the speaker alone.
                 BlockKind::Turn if turn_label(self.view.unit(start)) == Some(self.view.unit(start).len()) => {
@@ -308,15 +309,15 @@ impl Groups<'_> {
     fn announces(&self, unit: usize, next: usize) -> Option<Announced> {
         let (kind, next_kind) = (self.view.outline.kind(unit), self.view.outline.kind(next));
         if kind == BlockKind::Record && self.view.unit(next).starts_with("@@ -") {
-            let leaf = |unit: usize| self.view.outline.node(self.view.outline.leaf(unit)).units.clone();
-            let is_file = self.view.unit(leaf(unit).start).starts_with("diff --git ");
-            return is_file.then(|| Announced { start: leaf(unit).start, end: leaf(next).end, is_answer: false });
+            let start = self.view.leaf(unit).units.start;
+            let is_file = self.view.unit(start).starts_with("diff --git ");
+            return is_file.then(|| Announced { start, end: self.view.leaf(next).units.end, is_answer: false });
         }
         if matches!(kind, BlockKind::Code | BlockKind::Row | BlockKind::HeaderRow | BlockKind::Record | BlockKind::Rule)
         {
             return None;
         }
-        let parent = self.view.outline.node(self.view.outline.node(self.view.outline.leaf(unit)).parent);
+        let parent = self.view.outline.node(self.view.leaf(unit).parent);
         let whole = |end: usize| Some(Announced { start: unit, end, is_answer: false });
         if kind == BlockKind::Term {
             return if parent.units.end > next { whole(parent.units.end) } else { None };
@@ -330,7 +331,7 @@ impl Groups<'_> {
         let is_lead_in = self.view.paragraphs[unit] == unit && self.view.outline.has_items(next);
         let target = self.view.outline.outermost(next);
         let is_inside = self.view.outline.leaf(unit) == self.view.outline.leaf(next);
-        let leaf = self.view.outline.node(self.view.outline.leaf(unit)).units.clone();
+        let leaf = self.view.leaf(unit).units.clone();
         let labels = |unit: &str, next: &str| is_label(unit) && next.contains(char::is_lowercase);
         let labels =
             |unit: usize, next: usize| labels(self.view.unit(unit), self.view.unit(next)) || self.view.names_leaf(unit);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::code::is_comment;
 use super::signs::{answers, is_name, is_open, is_question, is_quotation, starts_quotation};
-use super::{NodeKind, Outline, has_blank_line};
+use super::{Node, NodeKind, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
@@ -58,6 +58,10 @@ impl<'page> View<'page> {
         self.spans[unit].of(self.text)
     }
 
+    pub(super) fn leaf(&self, unit: usize) -> &'page Node {
+        self.outline.node(self.outline.leaf(unit))
+    }
+
     /// The white space before a unit that is not the first.
     pub(super) fn gap(&self, unit: usize) -> &'page str {
         &self.text[self.spans[unit - 1].end..self.spans[unit].start]
@@ -81,7 +85,7 @@ impl<'page> View<'page> {
     /// Whether a title introduces a list: it has no marks and stands right above it, or nothing else is below it.
     pub(super) fn is_title_of_list(&self, unit: usize, next: usize) -> bool {
         let list = self.outline.outermost(next);
-        let of_list = |unit: usize| self.outline.node(self.outline.node(self.outline.leaf(unit)).parent).parent;
+        let of_list = |unit: usize| self.outline.node(self.leaf(unit).parent).parent;
         let is_flat = || list.units.clone().all(|unit| of_list(unit) == of_list(next));
         let is_all = || self.outline.node(list.parent).units.end == list.units.end && is_flat();
         self.outline.has_items(next)
@@ -107,7 +111,7 @@ impl<'page> View<'page> {
     /// The end of the parts of code that end with or after a unit, as long as they fit with the one that introduces them.
     pub(super) fn code_end(&self, unit: usize, mut end: usize) -> usize {
         while end < self.spans.len() && self.outline.kind(end) == BlockKind::Code {
-            let next = self.outline.node(self.outline.leaf(end)).units.end;
+            let next = self.leaf(end).units.end;
             // A comment names a part of its own.
             if !self.fits(unit..next) || is_comment(self.unit(end)) {
                 break;
@@ -143,8 +147,8 @@ impl<'page> View<'page> {
     /// Whether a unit is a question with a line of its own, or at the end of a turn.
     pub(super) fn is_lone_question(&self, unit: usize) -> bool {
         let is_turn = self.outline.kind(unit) == BlockKind::Turn;
-        if is_turn && self.outline.node(self.outline.leaf(unit)).units.end == unit + 1 {
-            let turn = self.outline.node(self.outline.leaf(unit)).units.clone();
+        if is_turn && self.leaf(unit).units.end == unit + 1 {
+            let turn = self.leaf(unit).units.clone();
             let is_prompt = || {
                 self.kind_after(unit) == Some(BlockKind::Turn)
                     && is_prompted(self.unit(turn.start), self.unit(unit + 1))
@@ -178,11 +182,10 @@ impl<'page> View<'page> {
 
     /// Whether a unit is the name of what the rest of its leaf describes: so is the first one of a leaf next to it.
     pub(super) fn names_leaf(&self, unit: usize) -> bool {
-        let node = |unit: usize| self.outline.node(self.outline.leaf(unit));
-        let is_named = |unit: usize| is_name(self.unit(unit)) && node(unit).units.len() > 1;
-        let after = node(unit).units.end;
+        let is_named = |unit: usize| is_name(self.unit(unit)) && self.leaf(unit).units.len() > 1;
+        let after = self.leaf(unit).units.end;
         is_named(unit)
-            && (unit > 0 && is_named(node(unit - 1).units.start) || after < self.spans.len() && is_named(after))
+            && (unit > 0 && is_named(self.leaf(unit - 1).units.start) || after < self.spans.len() && is_named(after))
     }
 
     /// Whether this is a heading, or a tag in Markdown that stands below one.

@@ -38,7 +38,7 @@ pub struct Units {
     pub rows: Vec<Range<usize>>,
     /// Tables whose columns have names. Sorted.
     pub tables: Vec<NamedTable>,
-    /// Those of several sentences that stay whole, with few characters. Sorted.
+    /// Paragraphs of several sentences and few characters, which a passage in them goes on to the end of. Sorted.
     pub(crate) short_paragraphs: Vec<Range<usize>>,
     /// The units of each heading. Sorted.
     pub headings: Vec<Range<usize>>,

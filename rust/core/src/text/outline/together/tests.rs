@@ -139,14 +139,10 @@ fn all_of_a_quotation_stays_with_its_source() {
 #[test]
 fn objects_of_a_list_stand_alone() {
     let text = "{\n  \"all\": [\n    {\n      \"a\": 1,\n      \"b\": 2\n    },\n    {\n      \"a\": 3\n    }\n  ]\n}";
-    let groups = groups(text);
-    assert_eq!(groups[1..3], ["{\n      \"a\": 1,\n      \"b\": 2\n    },", "{\n      \"a\": 3\n    }"], "{groups:?}");
-    let one = groups_of_one();
+    let all = groups(text);
+    assert_eq!(all[1..3], ["{\n      \"a\": 1,\n      \"b\": 2\n    },", "{\n      \"a\": 3\n    }"], "{all:?}");
+    let one = groups("{\n  \"all\": [\n    {\n      \"a\": 1,\n      \"b\": 2\n    }\n  ]\n}");
     assert_eq!(one.len(), 1, "{one:?}");
-}
-
-fn groups_of_one() -> Vec<&'static str> {
-    groups("{\n  \"all\": [\n    {\n      \"a\": 1,\n      \"b\": 2\n    }\n  ]\n}")
 }
 
 #[test]
