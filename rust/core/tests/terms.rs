@@ -221,11 +221,6 @@ fn coverage_is_the_share_of_the_query_in_a_range() {
     assert!((f64::from(coverage("cats or mice", &[0..1, 0..0])[0]) - expected).abs() < 1e-6);
     assert_eq!(coverage("mice", &[0..3, 0..0]), [0.0, 0.0]);
     assert_eq!(coverage("", &[0..3, 0..0]), [0.0, 0.0]);
-    let added = |query: &str, ranges: &[Range<usize>], others: &[Range<usize>]| {
-        page.find(&query_terms(query, Language::English)).added_coverage(ranges, others)
-    };
-    assert_eq!(added("cat or dogs", &[0..1, 1..2, 2..3, 0..1], &[1..3, 0..1, 0..2, 0..0]), [0.5, 0.5, 0.0, 0.0]);
-    assert_eq!(added("", &[0..1, 1..2], &[1..2, 0..1]), [0.0, 0.0]);
 }
 
 #[test]

@@ -229,6 +229,9 @@ impl<'page> PageSelection<'page> {
         if threshold <= 0.0 {
             return group;
         }
+        // A row says something else than the text around its table.
+        let within = self.ranked.units.looked_up(seed).unwrap_or(0..self.sections.group_of.len());
+        let is_inside = |run: &GrowingRun| within.start <= run.units.start && run.units.end <= within.end;
         let mut left = GrowingRun { units: group, gain: 0.0, reaches_threshold: true };
         let (most, mut steps) = (MAX_STEPS.min(self.steps), 0);
         while steps < most {
@@ -239,10 +242,11 @@ impl<'page> PageSelection<'page> {
                 if run.reaches_threshold && run.gain > best.0 {
                     best = (run.gain, run.units.clone());
                 }
-                both = self.extend(&run, run.units.end, threshold, max_units, remaining, max_group);
+                both = self.extend(&run, run.units.end, threshold, max_units, remaining, max_group).filter(is_inside);
             }
             let Some(unit) = left.units.start.checked_sub(1) else { break };
-            let Some(longer) = self.extend(&left, unit, threshold, max_units, remaining, max_group) else { break };
+            let longer = self.extend(&left, unit, threshold, max_units, remaining, max_group);
+            let Some(longer) = longer.filter(is_inside) else { break };
             left = longer;
         }
         self.steps = self.steps.saturating_sub(steps);

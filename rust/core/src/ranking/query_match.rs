@@ -10,12 +10,12 @@ use super::cosine_scale::CosineScale;
 use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::{Calibration, Evidence};
 use super::relevance::{
-    self, BM25, LexicalWeight, Scale, UNIT_SPREAD, heading_credit, join, scale_units, unknown_script,
+    self, BM25, LexicalWeight, Scale, UNIT_SPREAD, credit_of_names, join, scale_units, unknown_script,
 };
 use super::static_vectors::StaticVectors;
 use super::terms::{
-    QueryPostings, QueryTerm, Term, asks_for_number, contains, correct_spelling, has_number, numbers, query_terms,
-    terms as terms_of,
+    AddedCoverage, QueryPostings, QueryTerm, Term, asks_for_number, contains, correct_spelling, has_number, numbers,
+    query_terms, terms as terms_of,
 };
 use crate::error::Result;
 use crate::runtime::call::Check;
@@ -76,14 +76,17 @@ pub(crate) struct QueryMatch<'page> {
     pub(crate) calibration: Calibration,
 }
 
-/// The share of the query in each unit, in the paragraph around it, and in the heading above it.
+/// What a name of a unit's subject covers counts as covered by the unit, with this weight, in its probability.
+const NAME_CREDIT: f32 = 0.5;
+
+/// The share of the query in each unit, in the paragraph around it, and in what names its subject.
 struct UnitCoverage {
     /// Whether the page has any of the query's terms.
     has_terms: bool,
     units: Vec<f32>,
     paragraphs: Vec<f32>,
-    /// The share of the query that the heading of its section has and the unit lacks.
-    headings: Vec<f32>,
+    /// What the headings above it, the parent item, the question and the lead-in have, and the unit lacks.
+    names: Vec<AddedCoverage>,
 }
 
 impl<'page> QueryMatch<'page> {
@@ -124,7 +127,11 @@ impl<'page> QueryMatch<'page> {
             }
             if expands {
                 credit_headers(&mut language_coverage, &parsed.units.tables);
-                coverage = Some(UnitCoverage::new(&postings, parsed, &units));
+                let of_units = UnitCoverage::new(&postings, parsed, &units);
+                for (covered, names) in language_coverage.iter_mut().zip(&of_units.names) {
+                    *covered = (*covered + NAME_CREDIT * names.by_language).min(1.0);
+                }
+                coverage = Some(of_units);
             }
         }
         check()?;
@@ -262,8 +269,9 @@ impl<'page> QueryMatch<'page> {
 
     /// The value by which the page's passages are ordered.
     pub(crate) fn order(&self, seed: usize, relevance: f32, logit: f32, cosine: f32) -> f32 {
-        let heading = self.coverage.as_ref().map_or(0.0, |coverage| coverage.headings[seed]);
-        let relevance = relevance + heading_credit(heading, self.lexical_weight);
+        let AddedCoverage { nearest, any, .. } =
+            self.coverage.as_ref().map_or_else(Default::default, |of| of.names[seed]);
+        let relevance = relevance + credit_of_names(any, nearest, self.lexical_weight);
         self.calibration.order(relevance, logit, cosine)
     }
 }
@@ -289,12 +297,8 @@ impl UnitCoverage {
         let paragraphs = of_paragraphs.flat_map(|(run, coverage)| std::iter::repeat_n(coverage, run.len()));
         let mut of_units = postings.coverage(units);
         credit_headers(&mut of_units, &parsed.units.tables);
-        let section_headings = parsed.units.section_headings();
-        let mut headings = postings.added_coverage(units, &section_headings);
-        // Parent items, questions and lead-ins count as headings do.
-        let nearer = postings.added_coverage(units, &parsed.units.nearer_names(&section_headings));
-        headings.iter_mut().zip(nearer).for_each(|(heading, nearer)| *heading = heading.max(nearer));
-        Self { has_terms: postings.any(), units: of_units, paragraphs: paragraphs.collect(), headings }
+        let names = postings.added_coverage(&parsed.units.names);
+        Self { has_terms: postings.any(), units: of_units, paragraphs: paragraphs.collect(), names }
     }
 
     /// Of the unit that has most of the query.
@@ -304,7 +308,8 @@ impl UnitCoverage {
 
     /// The lexical score of each unit, from the best z-score of BM25 around it.
     fn lexical(&self, bm25_z: &[f32]) -> Vec<f32> {
-        relevance::lexical(bm25_z, &self.units, &self.paragraphs, &self.headings)
+        let nearest: Vec<f32> = self.names.iter().map(|names| names.nearest).collect();
+        relevance::lexical(bm25_z, &self.units, &self.paragraphs, &nearest)
     }
 }
 

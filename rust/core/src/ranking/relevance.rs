@@ -6,12 +6,13 @@
 //!
 //! ```text
 //! semantic  = best z(cosine) of the windows around it
-//! lexical   = 2/3 of their best z(BM25) + 8 coverage(sentence) + 2 coverage(paragraph) + 2 added by the heading
+//! lexical   = 2/3 of their best z(BM25) + 8 coverage(sentence) + 2 coverage(paragraph) + 2 added by the nearest name
 //! relevance = ((1 - lexical_weight) * semantic + lexical_weight * lexical) / 1.4
 //! ```
 //!
-//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). The heading
-//! of a section adds what it covers and the sentence does not, and more of it in the order of passages. Relevance
+//! Coverage is the share of the query in a range (see [`crate::ranking::terms::QueryPostings::coverage`]). What
+//! names the sentence's subject, such as the headings above it, adds what it covers and the sentence does not: the
+//! innermost name alone here, all of them and as much as the sentence itself in the order of passages. Relevance
 //! compares the windows of one page; [`super::probability`] tells how good they are.
 //! docs/decisions/0001-passages-and-relevance.md has the trials of the constants.
 
@@ -89,11 +90,10 @@ const BM25_WEIGHT: f32 = 2.0 / 3.0;
 const SENTENCE_WEIGHT: f32 = 8.0;
 /// Weight of its paragraph's coverage. A paragraph names its subject once, and the answer follows.
 const PARAGRAPH_WEIGHT: f32 = 2.0;
-/// Weight of what the heading of its section covers and the sentence does not.
-const HEADING_WEIGHT: f32 = 2.0;
-/// Weight of the same in the order of passages alone: as much again in the relevance by which they grow makes them
+/// Weight of what its innermost name covers (a heading, a question, a parent item) and the sentence does not. In the order
+/// of passages all its names count as the sentence's own words do; in the relevance by which they grow that makes them
 /// longer.
-const HEADING_ORDER_WEIGHT: f32 = 6.0;
+const NAME_WEIGHT: f32 = 2.0;
 /// The relevance of the best sentences spreads wider than that of the best windows, by this factor.
 pub const UNIT_SPREAD: f32 = 1.4;
 /// From this coverage of the best sentence on, words get their full weight.
@@ -136,17 +136,17 @@ pub fn semantic(around: Vec<f32>, own: &[f32]) -> Vec<f32> {
 }
 
 /// The lexical score of units, from z-scores of BM25 and coverages.
-pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32], heading: &[f32]) -> Vec<f32> {
-    let coverage = sentence.iter().zip(paragraph).zip(heading);
-    let score = |(bm25, ((sentence, paragraph), heading)): (&f32, ((&f32, &f32), &f32))| {
-        BM25_WEIGHT * bm25 + SENTENCE_WEIGHT * sentence + PARAGRAPH_WEIGHT * paragraph + HEADING_WEIGHT * heading
+pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32], name: &[f32]) -> Vec<f32> {
+    let coverage = sentence.iter().zip(paragraph).zip(name);
+    let score = |(bm25, ((sentence, paragraph), name)): (&f32, ((&f32, &f32), &f32))| {
+        BM25_WEIGHT * bm25 + SENTENCE_WEIGHT * sentence + PARAGRAPH_WEIGHT * paragraph + NAME_WEIGHT * name
     };
     bm25.iter().zip(coverage).map(score).collect()
 }
 
-/// What the heading of a unit's section adds in the order of passages, in addition to its part in [`lexical`].
-pub fn heading_credit(added_coverage: f32, lexical_weight: f32) -> f32 {
-    lexical_weight * HEADING_ORDER_WEIGHT * added_coverage / UNIT_SPREAD
+/// What a unit's names add in the order of passages, in addition to their part in [`lexical`].
+pub fn credit_of_names(any: f32, nearest: f32, lexical_weight: f32) -> f32 {
+    lexical_weight * (SENTENCE_WEIGHT * any - NAME_WEIGHT * nearest) / UNIT_SPREAD
 }
 
 /// Brings the relevance of units to the scale of windows.
@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(semantic(vec![3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
         assert_eq!(lexical(&[3.0], &[0.5], &[1.0], &[0.25]), [8.5]);
         assert_eq!(scale_units(&join(&[2.0], &[5.0], 0.5)), [2.5]);
-        assert!((heading_credit(0.7, 0.5) - 1.5).abs() < 1e-6);
+        assert!((credit_of_names(0.7, 0.0, 0.5) - 2.0).abs() < 1e-6);
+        assert!((credit_of_names(0.7, 0.7, 0.5) - 1.5).abs() < 1e-6);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod spelling;
 mod stop_words;
 mod suffixes;
 
+pub(crate) use bm25::AddedCoverage;
 pub use bm25::{PageTerms, QueryPostings};
 pub use language::Language;
 pub use language_guess::guess_language;

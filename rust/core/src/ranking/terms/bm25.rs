@@ -14,6 +14,7 @@ use super::scan::scan;
 use super::{Language, QueryTerm, Term};
 use crate::error::Result;
 use crate::runtime::call::{Check, to_the_end, unstopped};
+use crate::text::outline::Breadcrumbs;
 use crate::text::page::ByteSpan;
 
 /// Saturation of term frequency.
@@ -21,6 +22,17 @@ const K1: f64 = 1.2;
 
 /// Strength of length normalization.
 const B: f64 = 0.75;
+
+/// The share of the query that a unit lacks and those have that name its subject.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct AddedCoverage {
+    /// The innermost name.
+    pub(crate) nearest: f32,
+    /// Any of the names.
+    pub(crate) any: f32,
+    /// The same, but a term weighs as much as it is rare in the language.
+    pub(crate) by_language: f32,
+}
 
 /// The terms of a page, by unit.
 #[derive(Clone, Debug)]
@@ -184,22 +196,34 @@ impl QueryPostings<'_> {
         single(scores)
     }
 
-    /// The share of the query that each range lacks, and the range at the same place in `others` has.
+    /// For each unit the share of the query that it lacks: what its innermost name has, and what any of its names has.
     ///
     /// # Panics
     ///
-    /// If a range ends after the last unit.
-    pub fn added_coverage(&self, ranges: &[Range<usize>], others: &[Range<usize>]) -> Vec<f32> {
+    /// If a name ends after the last unit.
+    #[expect(clippy::cast_possible_truncation, reason = "scores are compared, not summed")]
+    pub(crate) fn added_coverage(&self, names: &Breadcrumbs) -> Vec<AddedCoverage> {
         let share = self.shares();
-        let mut scores = vec![0.0; ranges.len()];
-        self.count_in(&[ranges, others].concat(), |term, list, counts| {
-            let (own, of_others) = counts.split_at(ranges.len());
-            let share = share(term, list);
-            for ((score, &own), &other) in scores.iter_mut().zip(own).zip(of_others) {
-                *score += if own == 0 && other > 0 { share } else { 0.0 };
+        let mut added = vec![AddedCoverage::default(); self.page.units()];
+        let (mut own, mut inherited) = (Vec::new(), Vec::new());
+        let rarity = |term: &QueryTerm| term.weight * term.rarity;
+        let all: f32 = self.query.iter().map(rarity).sum();
+        let runs = names.runs();
+        self.count_in(&runs, |term, list, counts| {
+            let share = share(term, list) as f32;
+            own.clear();
+            own.extend(counts.iter().map(|count| *count > 0));
+            names.inherit(&own, &mut inherited);
+            let mut having = list.units.iter().map(|unit| *unit as usize).peekable();
+            for (unit, added) in added.iter_mut().enumerate() {
+                while having.next_if(|other| *other < unit).is_some() {}
+                let Some(name) = names.innermost(unit).filter(|_| having.peek() != Some(&unit)) else { continue };
+                added.nearest += if own[name] { share } else { 0.0 };
+                added.any += if inherited[name] { share } else { 0.0 };
+                added.by_language += if inherited[name] && all > 0.0 { rarity(term) / all } else { 0.0 };
             }
         });
-        single(scores)
+        added
     }
 
     /// The share of each term in the query, by inverse document frequency.
@@ -277,4 +301,26 @@ fn prefix_sums(units: &[u32], before: &mut [u32]) {
 /// Counts are stored in 32 bits: a page with more terms does not fit in memory.
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::query_terms;
+    use super::*;
+    use crate::text::pieces::Units;
+
+    #[test]
+    fn names_add_what_a_unit_lacks() {
+        let text = "# Harbour dues\n\n## Ferries\n\n- Winter\n  - Cars pay 9.\n";
+        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
+        let page = PageTerms::new(text, &units.spans, Language::English);
+        let unit = units.spans.iter().position(|span| span.of(text).starts_with("- Cars")).unwrap();
+        let added = |query: &str| page.find(&query_terms(query, Language::English)).added_coverage(&units.names)[unit];
+        let of = |query: &str| (added(query).nearest, added(query).any);
+        assert_eq!(
+            (of("winter"), of("ferries"), of("harbour"), of("cars")),
+            ((1.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 0.0))
+        );
+        assert_eq!((of("winter ferries"), of("winter sledges").1 < 0.5, of("")), ((0.5, 1.0), true, (0.0, 0.0)));
+    }
 }

@@ -1,6 +1,6 @@
-//! Irregular forms of English, which no stemmer reduces: froze and freeze, mice and mouse.
+//! Irregular forms of English, which no stemmer reduces: froze and freeze, mice and mouse; months and days as logs write them.
 //!
-//! Forms that are words of their own are left out, such as saw, left, lay, wound, ground and rose.
+//! Forms that are words of their own are left out, such as saw, left, lay, wound, ground and rose, sat and sun.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -41,7 +41,9 @@ const FORMS: &str = "\
     phenomenon phenomena; analysis analyses; basis bases; crisis crises; hypothesis hypotheses; thesis theses; \
     diagnosis diagnoses; axis axes; bacterium bacteria; fungus fungi; nucleus nuclei; \
     cactus cacti; alumnus alumni; formula formulae; larva larvae; \
-    die dying; lie lying; tie tying";
+    die dying; lie lying; tie tying; \
+    january jan; february feb; march mar; april apr; june jun; july jul; august aug; september sep sept; october oct; \
+    november nov; december dec; monday mon; tuesday tue; wednesday wed; thursday thu; friday fri";
 
 #[cfg(test)]
 mod tests {

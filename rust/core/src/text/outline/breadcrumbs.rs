@@ -52,9 +52,28 @@ impl Breadcrumbs {
 
     /// The names of a unit, innermost first.
     pub(crate) fn above(&self, unit: usize) -> impl Iterator<Item = &Range<usize>> {
-        let name = |place: u32| self.names.get((place as usize).checked_sub(1)?);
-        let innermost = name(self.innermost.get(unit).copied().unwrap_or(0));
-        std::iter::successors(innermost, move |(_, outer)| name(*outer)).map(|(units, _)| units).take(MAX_NAMES)
+        let innermost = self.innermost(unit).map(|place| &self.names[place]);
+        let around = |(_, outer): &&(Range<usize>, u32)| self.names.get((*outer as usize).checked_sub(1)?);
+        std::iter::successors(innermost, around).map(|(units, _)| units).take(MAX_NAMES)
+    }
+
+    /// The units of each name; a name around another comes before it.
+    pub(crate) fn runs(&self) -> Vec<Range<usize>> {
+        self.names.iter().map(|(units, _)| units.clone()).collect()
+    }
+
+    /// The place of a unit's innermost name in [`Self::runs`].
+    pub(crate) fn innermost(&self, unit: usize) -> Option<usize> {
+        (self.innermost.get(unit).copied().unwrap_or(0) as usize).checked_sub(1)
+    }
+
+    /// For each name, whether this is true of it or of one around it.
+    pub(crate) fn inherit(&self, own: &[bool], inherited: &mut Vec<bool>) {
+        inherited.clear();
+        for ((_, outer), own) in self.names.iter().zip(own) {
+            let around = (*outer as usize).checked_sub(1).is_some_and(|outer| inherited[outer]);
+            inherited.push(*own || around);
+        }
     }
 
     /// The approximate size in memory.

@@ -21,6 +21,7 @@ use crate::text::page::{BlockKind, ByteSpan};
 use crate::text::pieces::marks::is_separator_row;
 use crate::text::pieces::records::turn_label;
 use crate::text::pieces::table_captions::is_caption;
+use crate::text::pieces::units::MIN_NAMED_ROWS;
 
 /// Characters of consecutive headings that stay with the text after them: a menu of headings is not one group.
 const MAX_HEADING_CHARS: usize = 200;
@@ -104,7 +105,7 @@ impl Groups<'_> {
             checkpoints.reach(self.view.spans[start].start)?;
             let leaf = self.view.leaf(start).units.clone();
             let header = self.view.outline.header_end(start);
-            let fits = self.view.fits(leaf.clone());
+            let fits = self.view.fits(leaf.clone()) && !self.is_looked_up(start);
             let code = Code::new(self.view.text, self.view.spans);
             match self.view.outline.kind(start) {
                 BlockKind::Prose | BlockKind::Caption | BlockKind::Source | BlockKind::Rule => {}
@@ -143,6 +144,13 @@ impl Groups<'_> {
             start = leaf.end;
         }
         Ok(())
+    }
+
+    /// Whether a unit begins a table of which people want one row.
+    fn is_looked_up(&self, unit: usize) -> bool {
+        let (rows, header) = (&self.view.leaf(unit).units, self.view.outline.header_end(unit));
+        let is_table = matches!(self.view.outline.kind(unit), BlockKind::Row | BlockKind::HeaderRow);
+        is_table && header > rows.start && rows.end - header >= MIN_NAMED_ROWS
     }
 
     /// Joins the lines of a short paragraph that are no sentences: an address, ingredients, a stanza.
@@ -219,6 +227,7 @@ impl Groups<'_> {
                 self.join_to(unit, next, &announced);
             } else if !self.has_markup && self.view.is_page_title(unit, next) {
                 self.join(0..next + 1);
+                self.names.push(Name { units: 0..next, scope: next..self.joins.len() });
                 self.announced[next] = true;
             }
         }
@@ -230,12 +239,15 @@ impl Groups<'_> {
         if announced.is_answer {
             self.last_question = announced.start;
         }
-        self.names.push(Name { units: announced.start..next, scope: next..end });
+        let is_turn = self.view.outline.kind(next) == BlockKind::Turn;
+        // In a chat, the turn after the answer is about something else.
+        let scope = next..if is_turn { self.view.leaf(next).units.end.max(announced.end) } else { end };
+        self.names.push(Name { units: announced.start..next, scope });
         self.announced[next] = true;
         self.joins[next] = true;
         self.join(announced.start..next);
         // All of an answer, if it fits.
-        let most = if self.view.outline.kind(next) == BlockKind::Turn { announced.end } else { end };
+        let most = if is_turn { announced.end } else { end };
         let whole = [most, announced.end].into_iter().find(|end| self.view.fits(unit..self.group_end(*end)));
         if let Some(end) = whole {
             let mut inside = next;
@@ -327,8 +339,10 @@ impl Groups<'_> {
         }
         let text = self.view.unit(unit);
         let is_new = has_blank_line(self.view.gap(next));
-        // A sentence alone before two items or more.
-        let is_lead_in = self.view.paragraphs[unit] == unit && self.view.outline.has_items(next);
+        // A sentence alone before two items or more, and not the rest of one that a page's end interrupts.
+        let is_lead_in = self.view.paragraphs[unit] == unit
+            && self.view.outline.has_items(next)
+            && !text.starts_with(char::is_lowercase);
         let target = self.view.outline.outermost(next);
         let is_inside = self.view.outline.leaf(unit) == self.view.outline.leaf(next);
         let leaf = self.view.leaf(unit).units.clone();
@@ -413,6 +427,12 @@ impl Groups<'_> {
             checkpoints.reach(self.view.spans[unit].start)?;
             let rest = self.view.after_interruption(unit);
             let are = |kind| [unit, rest].iter().all(|end| self.view.outline.kind(*end) == kind);
+            // The rest of an item looks like a paragraph.
+            let is_rest_of_item = || {
+                self.view.outline.kind(unit) == BlockKind::Item
+                    && self.view.outline.kind(rest) == BlockKind::Prose
+                    && self.view.unit(rest).starts_with(char::is_lowercase)
+            };
             let goes_on = || self.view.goes_on(unit, rest);
             // Of two people, the second one answers.
             let is_answered = || {
@@ -423,7 +443,8 @@ impl Groups<'_> {
             };
             let is_cut = (2..=MAX_INTERRUPTION + 1).contains(&(rest - unit))
                 && rest < self.view.spans.len()
-                && (are(BlockKind::Prose) && goes_on() || are(BlockKind::Captions) && is_answered());
+                && ((are(BlockKind::Prose) || is_rest_of_item()) && goes_on()
+                    || are(BlockKind::Captions) && is_answered());
             if is_cut && self.view.fits(unit..rest + 1) {
                 self.joins[unit + 1..=rest].fill(true);
             }

@@ -153,13 +153,13 @@ impl<'page> View<'page> {
                 self.kind_after(unit) == Some(BlockKind::Turn)
                     && is_prompted(self.unit(turn.start), self.unit(unit + 1))
             };
+            // In chats, a sentence may begin in lower case.
+            let asks = |unit: usize| self.is_question(unit) || self.unit(unit).contains("? ");
             // A deeper quotation is older.
             let is_older = unit + 1 < self.spans.len()
                 && self.unit(unit + 1).starts_with('>')
                 && !self.unit(turn.start).starts_with('>');
-            return turn.len() <= MAX_QUESTION
-                && !is_older
-                && (turn.clone().any(|unit| self.is_question(unit)) || is_prompt());
+            return turn.len() <= MAX_QUESTION && !is_older && (turn.clone().any(asks) || is_prompt());
         }
         let is_first = unit == 0 || self.gap(unit).contains('\n');
         let is_last = unit + 1 == self.spans.len() || self.gap(unit + 1).contains('\n');

@@ -16,7 +16,7 @@ use crate::text::page::{Block, BlockKind, ByteSpan};
 const MIN_MENU: usize = 4;
 
 /// Rows of a long table.
-const MIN_NAMED_ROWS: usize = 8;
+pub(crate) const MIN_NAMED_ROWS: usize = 4;
 
 /// Dots between an entry of a table of contents and its page number.
 const MIN_LEADER_DOTS: usize = 3;
@@ -187,35 +187,18 @@ impl Units {
         sections
     }
 
-    /// For each unit the heading of its section; empty before the first one, and for the units of headings.
-    pub fn section_headings(&self) -> Vec<Range<usize>> {
-        let mut of_units = vec![0..0; self.spans.len()];
-        let ends = self.headings.iter().skip(1).map(|next| next.start).chain([self.spans.len()]);
-        for (heading, end) in self.headings.iter().zip(ends) {
-            of_units[heading.end..end].fill(heading.clone());
-        }
-        of_units
-    }
-
-    /// For each unit the parent item, question or other line that names it, if that is nearer than its heading, which
-    /// [`Self::section_headings`] has.
-    pub(crate) fn nearer_names(&self, headings: &[Range<usize>]) -> Vec<Range<usize>> {
-        let name = |(unit, heading): (usize, &Range<usize>)| {
-            let innermost = self.names.above(unit).next();
-            innermost.filter(|name| name.start >= heading.end && !self.is_heading(name)).cloned().unwrap_or(0..0)
-        };
-        headings.iter().enumerate().map(name).collect()
-    }
-
-    fn is_heading(&self, run: &Range<usize>) -> bool {
-        self.headings.binary_search_by_key(&run.start, |heading| heading.start).is_ok()
-    }
-
     /// The names of the columns of a run that begins in the rows of a table.
     pub fn header(&self, run: &Range<usize>) -> Option<ByteSpan> {
         let after = self.tables.partition_point(|table| table.rows.start <= run.start);
         let table = self.tables[..after].last().filter(|table| table.rows.contains(&run.start))?;
         Some(self.span(&table.header))
+    }
+
+    /// The table of which a unit is one of many rows.
+    pub(crate) fn looked_up(&self, unit: usize) -> Option<Range<usize>> {
+        let after = self.tables.partition_point(|table| table.header.start <= unit);
+        let table = self.tables[..after].last().filter(|table| unit < table.rows.end && table.is_long())?;
+        Some(table.header.start..table.rows.end)
     }
 
     /// What names the subject of a run, outermost first: headings, items around it, the question that it answers, the line
@@ -320,26 +303,6 @@ mod tests {
     use crate::runtime::call::unstopped;
     use crate::text::page::marked_level;
     use proptest::prelude::*;
-
-    #[test]
-    fn units_have_the_heading_of_their_section() {
-        let text = "Intro.\n\n# One\n\nFirst. Second.\n\n# Two\n\n## Three\n\nThird.";
-        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
-        let headings = units.section_headings();
-        let of = |heading: &Range<usize>| if heading.is_empty() { "" } else { units.span(heading).of(text) };
-        let pairs: Vec<(&str, &str)> =
-            units.spans.iter().zip(&headings).map(|(unit, heading)| (unit.of(text), of(heading))).collect();
-        let expected = [
-            ("Intro.", ""),
-            ("# One", ""),
-            ("First.", "# One"),
-            ("Second.", "# One"),
-            ("# Two", ""),
-            ("## Three", ""),
-            ("Third.", "## Three"),
-        ];
-        assert_eq!(pairs, expected);
-    }
 
     #[test]
     fn headings_have_the_level_of_their_marks() {

@@ -11,6 +11,8 @@ pub(super) struct Attributes {
     pub(super) display: Option<Display>,
     pub(super) white_space: Option<WhiteSpace>,
     pub(super) is_monospace: bool,
+    /// Whether its style, class or role shows it as a title is shown.
+    pub(super) is_bold: bool,
     /// `aria-hidden`: not for screen readers, but shown.
     pub(super) is_aria_hidden: bool,
     /// Whether its class says that only screen readers have it.
@@ -58,6 +60,9 @@ const ICON_CLASSES: [&[u8]; 3] = [b"icon", b"symbols", b"glyph"];
 /// Parts of the classes of buttons that show what follows them.
 const DISCLOSURE_CLASSES: [&[u8]; 4] = [b"accordion", b"collaps", b"faq", b"disclosure"];
 
+/// Ends of the classes of titles.
+const TITLE_CLASSES: [&[u8]; 3] = [b"title", b"heading", b"headline"];
+
 /// Columns or rows of one cell that count.
 const MAX_SPAN: u16 = 32;
 
@@ -86,8 +91,9 @@ impl Attributes {
             b"aria-expanded" => self.discloses = true,
             b"aria-hidden" => self.is_aria_hidden = word.eq_ignore_ascii_case(b"true"),
             b"class" => {
-                let mut classes = word.split(u8::is_ascii_whitespace);
-                self.is_for_screen_readers = classes.any(is_for_screen_readers);
+                let classes = || word.split(u8::is_ascii_whitespace);
+                self.is_for_screen_readers = classes().any(is_for_screen_readers);
+                self.is_bold |= classes().any(|class| TITLE_CLASSES.iter().any(|end| class.ends_with(end)));
             }
             b"colspan" => self.columns = number(word),
             // A search of the page opens what is hidden until found.
@@ -96,6 +102,7 @@ impl Attributes {
             b"popover" => self.hides = true,
             b"role" => {
                 self.is_presentation = is_any(word, &[b"presentation", b"none"]);
+                self.is_bold |= is_any(word, &[b"heading"]);
                 self.is_overlay = is_any(word, &[b"dialog", b"alertdialog", b"menu", b"navigation", b"tooltip"]);
             }
             b"rowspan" => self.rows = number(word),
@@ -132,6 +139,7 @@ impl Attributes {
                         is(&[b"normal", b"nowrap", b"collapse", b"initial"]).then_some(WhiteSpace::Collapsed)
                     };
                 }
+                b"font-weight" => self.is_bold |= is(&[b"bold", b"bolder", b"600", b"700", b"800", b"900"]),
                 b"font" | b"font-family" => self.is_monospace |= has_any(value, &[b"monospace"]),
                 _ => {}
             }

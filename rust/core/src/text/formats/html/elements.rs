@@ -140,6 +140,11 @@ impl ElementRole {
         )
     }
 
+    /// Whether it is a title if it looks like one.
+    pub(super) const fn may_be_title(self) -> bool {
+        matches!(self, Self::Inline | Self::Anchor | Self::Division | Self::Paragraph)
+    }
+
     /// Whether a list item inside it leaves a list item around it open.
     pub(super) const fn keeps_items_apart(self) -> bool {
         !self.is_inline() && !matches!(self, Self::Division | Self::Paragraph | Self::Item | Self::Term)

@@ -373,6 +373,18 @@ fn blocks_say_what_belongs_to_them() {
             ],
         ),
         (
+            "<div style='font-weight: 700'>A</div>b.<p class='x card-title'>C<div role=heading>D</div><div class=title><p>E<p>F</div>",
+            "A\n\nb.\n\nC\n\nD\n\nE\n\nF",
+            &[
+                ("A", Heading, false),
+                ("b.", Prose, false),
+                ("C", Heading, false),
+                ("D", Heading, false),
+                ("E", Prose, false),
+                ("F", Prose, false),
+            ],
+        ),
+        (
             "<blockquote><p>A<footer>B</footer></blockquote>C",
             "A\n\nB\n\nC",
             &[("A", Prose, false), ("B", Source, false), ("C", Prose, false)],

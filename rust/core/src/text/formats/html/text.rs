@@ -207,7 +207,8 @@ impl Writer<'_> {
             self.boundary(Separation::Line);
         }
         let start = (self.text.len(), self.block.is_some());
-        let mut frame = Frame { role, start, separation: Separation::None, ..self.top() };
+        let before = self.blocks.len();
+        let mut frame = Frame { role, start, before, separation: Separation::None, ..self.top() };
         match role {
             ElementRole::Ruby => frame.in_ruby = true,
             ElementRole::Reading | ElementRole::Parenthesis => frame.reading = Some(role),
@@ -311,7 +312,9 @@ impl Writer<'_> {
         let end = self.text.len();
         match frame.role {
             ElementRole::Anchor => self.end_link(frame.start),
-            ElementRole::Strong => self.covered.strong = self.cover(self.covered.strong, frame.start.0),
+            ElementRole::Strong if frame.before == self.blocks.len() => {
+                self.covered.strong = self.cover(self.covered.strong, frame.start.0);
+            }
             ElementRole::Cite if frame.in_quote => {
                 self.covered.cite = self.cover(self.covered.cite, frame.start.0);
             }

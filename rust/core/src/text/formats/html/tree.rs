@@ -428,7 +428,8 @@ impl<'source> Tree<'source> {
             ElementRole::Button => Some(Event::OpenButton { discloses: discloses && !self.is_in_menu() }),
             _ => Some(Event::Open(shown)),
         };
-        let events = [is_boxed.then_some(Event::Open(ElementRole::Block)), event, white_space];
+        let bold = (tag.attributes.is_bold && role.may_be_title()).then_some(Event::Open(ElementRole::Strong));
+        let events = [is_boxed.then_some(Event::Open(ElementRole::Block)), event, white_space, bold];
         self.done.list.extend(events.into_iter().flatten());
         shown == ElementRole::Table
     }

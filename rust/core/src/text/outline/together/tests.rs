@@ -187,6 +187,33 @@ fn terms_stay_with_their_definitions() {
 }
 
 #[test]
+fn a_table_with_columns_to_look_up_is_read_by_rows_unless_a_caption_is_about_all_of_it() {
+    let table = "Train  Leaves  Track\nOs 1   6:12    1\nSp 2   6:40    2\nOs 3   8:12    1\nR 4    9:15    3";
+    let rows = ["Train  Leaves  Track\nOs 1   6:12    1", "Sp 2   6:40    2", "Os 3   8:12    1", "R 4    9:15    3"];
+    assert_eq!(groups(table), rows);
+    assert_eq!(groups(table.rsplit_once('\n').unwrap().0).len(), 1, "a short one is read whole");
+    assert_eq!(groups(&format!("Table 1. Trains\n\n{table}")).len(), 1);
+}
+
+#[test]
+fn the_rest_of_an_item_may_stand_on_the_next_page() {
+    let item = "9.2 The seller shall mend a pump, unless\nPage 6 of 11\n\nthe cause was sand in the water.";
+    let page = format!("9.1 The buyer looks at each pump.\n{item}\n9.3 Others count.\n9.4 Some do.\nPage 7 of 11");
+    assert!(groups(&page).contains(&item), "{:?}", groups(&page));
+}
+
+#[test]
+fn a_question_in_the_middle_of_a_turn_is_answered_and_names_its_answer_alone() {
+    let text = "Ann Lee  9:31 AM\nwhere is the dump? the old place is gone\n\nBob Ray  9:33 AM\nin the attic\n\n\
+                Cy Poe  9:40 AM\nwe close at noon";
+    let units = Units::sentences(text, None, &[], &crate::runtime::call::unstopped).unwrap();
+    let of = |start: &str| units.spans.iter().position(|span| span.of(text).starts_with(start)).unwrap();
+    assert_eq!(groups(text).len(), 2, "{:?}", groups(text));
+    let names = |unit: usize| units.names.above(unit).count();
+    assert_eq!((names(of("Bob")), names(of("Cy"))), (1, 0));
+}
+
+#[test]
 fn long_tables_code_and_items_are_split() {
     let rows = "| 12345 | 67890 |\n".repeat(60);
     let table = format!("| a | b |\n|---|---|\n{rows}");
