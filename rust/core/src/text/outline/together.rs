@@ -130,6 +130,7 @@ impl Groups<'_> {
                         self.names.push(Name { units: leaf.start..leaf.start + 1, scope: end..leaf.end });
                     }
                 }
+                BlockKind::Row if self.is_option(start) => {}
                 BlockKind::HeaderRow | BlockKind::Row => {
                     let first_row =
                         (header.max(leaf.start + 1)..leaf.end).find(|unit| !is_separator_row(self.view.unit(*unit)));
@@ -150,7 +151,14 @@ impl Groups<'_> {
     fn is_looked_up(&self, unit: usize) -> bool {
         let (rows, header) = (&self.view.leaf(unit).units, self.view.outline.header_end(unit));
         let is_table = matches!(self.view.outline.kind(unit), BlockKind::Row | BlockKind::HeaderRow);
-        is_table && header > rows.start && rows.end - header >= MIN_NAMED_ROWS
+        is_table && (header > rows.start || self.is_option(unit)) && rows.end - header >= MIN_NAMED_ROWS
+    }
+
+    /// Whether a row explains an option of a program: `-k, --keep   keep the original files`.
+    fn is_option(&self, unit: usize) -> bool {
+        let mut words = self.view.unit(unit).split_whitespace();
+        let name = words.next().map(|word| word.trim_start_matches('-'));
+        self.view.unit(unit).starts_with('-') && name.is_some_and(|name| name.starts_with(char::is_alphanumeric))
     }
 
     /// Joins the lines of a short paragraph that are no sentences: an address, ingredients, a stanza.
@@ -248,7 +256,9 @@ impl Groups<'_> {
         self.join(announced.start..next);
         // All of an answer, if it fits.
         let most = if is_turn { announced.end } else { end };
-        let whole = [most, announced.end].into_iter().find(|end| self.view.fits(unit..self.group_end(*end)));
+        let is_whole = |end: &usize| self.view.fits(unit..self.group_end(*end));
+        let are_options = self.is_option(next) && self.is_looked_up(next);
+        let whole = [most, announced.end].into_iter().find(is_whole).filter(|_| !are_options);
         if let Some(end) = whole {
             let mut inside = next;
             while inside < end {
@@ -365,6 +375,7 @@ impl Groups<'_> {
             (_, NodeKind::List(_))
                 if kind != BlockKind::Item
                     && !self.view.is_dialogue(next)
+                    && (!self.view.is_titled(next) || introduces(text))
                     && (is_lead_in
                         || self.view.is_lone_question(unit)
                         || is_open(text) && !(is_new && is_field(text))) =>

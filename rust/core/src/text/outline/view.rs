@@ -128,6 +128,12 @@ impl<'page> View<'page> {
         (one != other || are_said()) && self.is_lone_question(unit)
     }
 
+    /// Whether a title with a line of its own begins the item that starts here: a section, not a part of a list.
+    pub(super) fn is_titled(&self, unit: usize) -> bool {
+        let has_text = self.leaf(unit).units.end > unit + 1 && self.gap(unit + 1).contains('\n');
+        has_text && is_open(self.unit(unit))
+    }
+
     /// Whether the list that starts here is what people say after dashes: one of its items asks.
     pub(super) fn is_dialogue(&self, unit: usize) -> bool {
         let list = self.outline.outermost(unit).units.clone();

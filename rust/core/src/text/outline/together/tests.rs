@@ -229,3 +229,21 @@ fn long_tables_code_and_items_are_split() {
     assert_eq!(groups(&format!("```\n{}\n```", "x".repeat(5000))).len(), 5);
     assert!(groups(&"# A menu entry\n".repeat(1000)).len() > 50);
 }
+
+#[test]
+fn options_of_a_program_are_read_one_by_one() {
+    let options =
+        ["-h, --help   show this", "-o DIR       where to write", "-q N         from 1 to 9", "-v           say more"];
+    let first = format!("options:\n  {}", options[0]);
+    assert_eq!(
+        groups(&format!("options:\n  {}\n", options.join("\n  "))),
+        [&first, options[1], options[2], options[3]]
+    );
+}
+
+#[test]
+fn a_title_introduces_no_sections() {
+    let sections = ["Note 4. Parts\nThe group has two. Both are here.", "Note 5. Staff\nIt has nine. Two are new."];
+    let page = format!("Halden Bearings plc        Report 2023\n\n{}", sections.join("\n\n"));
+    assert_eq!(groups(&page).last(), Some(&sections[1]));
+}

@@ -27,8 +27,9 @@ const MAX_LABEL_WORDS: usize = 4;
 const MIN_PREFIX: usize = 4;
 const LONGEST_MESSAGE: usize = 200;
 
-/// Bytes of the longest name of a column.
+/// Characters of the longest name of a column, and bytes of one that is abbreviated: `Nr.`
 const LONGEST_NAME: usize = 30;
+const LONGEST_ABBREVIATION: usize = 6;
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     run_with(lines, at, lines.marks)
@@ -206,8 +207,11 @@ impl<'text> Shape<'text> {
     /// Whether this names the columns of the rows that start with a line.
     fn is_header(&self, lines: &Lines<'_>, rows: usize, has_rule: bool) -> bool {
         let cells = self.cells.iter().map(|cell| &self.text[cell.clone()]);
-        let are_names =
-            cells.clone().all(|name| name.len() <= LONGEST_NAME && !name.ends_with(['.', ',', ':', ';', '!', '?']));
+        let are_names = cells.clone().all(|name| {
+            name.chars().count() <= LONGEST_NAME
+                && (!name.ends_with(['.', ',', ':', ';', '!', '?'])
+                    || name.len() <= LONGEST_ABBREVIATION && name.ends_with('.'))
+        });
         let words = self.text.split_whitespace();
         let has_number = words.clone().any(is_number);
         let is_upper = |word: &str| word.chars().any(char::is_alphabetic) && !word.chars().any(char::is_lowercase);

@@ -70,7 +70,7 @@ impl Records<'_> {
             name.contains(char::is_alphabetic)
                 && name.len() <= LONGEST_NAME
                 && !name.contains(['=', '{', '}', '<', '>', ',', ';', '!', '?', '\t'])
-                && !name.ends_with('.')
+                && (!name.ends_with('.') || !name.contains(' '))
                 // An open quote.
                 && !name.starts_with('\'')
                 && name.matches('(').count() == name.matches(')').count()
@@ -181,6 +181,7 @@ mod tests {
             ["\"name\",\"price (net)\"", "\"Tea, green\",3.50", "Coffee,4"],
             ["name\tcity\tland", "Anna\tBern", "Ben\tRome\tIT"],
             ["Name;Straße;Ort;Land", "Anna;Weg 1;Bern;CH", "Ben;Via;Rom;IT"],
+            ["Nr.;Name;Ort", "1;Anna;Bern", "2;Ben;Rom"],
         ] {
             assert_eq!(rows(&lines.join("\n")).expect("a table"), lines);
         }

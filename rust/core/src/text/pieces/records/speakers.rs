@@ -39,6 +39,13 @@ const VERBS: [&str; 15] = [
 /// What stands before the name of the author of a post.
 const POSTERS: [&str; 5] = ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by "];
 
+/// Days before the time of a message, as apps write them.
+const DAYS: [&str; 24] = [
+    "today at", "yesterday at", "heute um", "gestern um", "aujourd’hui à", "aujourd'hui à", "hier à", "hoy a las",
+    "ayer a las", "oggi alle", "ieri alle", "hoje às", "ontem às", "vandaag om", "gisteren om", "dzisiaj o",
+    "wczoraj o", "сегодня в", "вчера в", "今日", "昨日", "今天", "昨天", "오늘",
+];
+
 /// Bytes of the longest line of reactions or of a notice.
 const LONGEST_NOTICE: usize = 40;
 
@@ -177,7 +184,9 @@ fn posted_name(line: &str) -> Option<(&str, bool)> {
 /// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`.
 fn is_time_line(line: &str) -> bool {
     let text = line.trim();
-    let time = text.trim_start_matches("Today at ").trim_start_matches("Yesterday at ");
+    let after =
+        |day: &str| text.get(..day.len()).filter(|begin| begin.to_lowercase() == day).map(|_| &text[day.len()..]);
+    let time = DAYS.into_iter().find_map(after).map_or(text, str::trim_start);
     text.len() <= LONGEST_NOTICE && stamp(time).is_some_and(|stamp| stamp.end == time.len())
 }
 
@@ -357,7 +366,11 @@ pub(super) fn is_name_line(text: &str) -> bool {
     }
     let Some(time) = time_at_end(text) else { return false };
     let before = text[..time].trim_end();
-    let name = before.trim_end_matches("Today at").trim_end_matches("Yesterday at").trim_end();
+    let without = |day: &str| {
+        let start = before.len().checked_sub(day.len())?;
+        before.get(start..).filter(|end| end.to_lowercase() == day).map(|_| before[..start].trim_end())
+    };
+    let name = DAYS.into_iter().find_map(without).unwrap_or(before);
     let name = name.trim_end_matches(JOINTS).trim_start_matches("by ");
     // A nick has no capitals: `ann — Today at 10:07`, `ann [10:07 AM]`.
     let is_nick = !name.contains(' ') && (name.len() < before.len() || text[time..].starts_with(['(', '[']));
@@ -370,4 +383,19 @@ fn time_at_end(text: &str) -> Option<usize> {
     let starts = text.char_indices().filter(|(at, c)| *at > 0 && (c.is_ascii_digit() || matches!(c, '(' | '[')));
     let ends = |at: &usize| stamp(&text[*at..]).is_some_and(|stamp| at + stamp.end == text.len());
     starts.map(|(at, _)| at).filter(|at| is_begin(*at)).find(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apps_write_the_day_before_the_time() {
+        for line in ["ann — Today at 10:07", "Lívia — Hoje às 14:02", "Ben — gestern um 9:15", "Ann Lee  10:07 AM"]
+        {
+            assert!(is_name_line(line), "{line}");
+        }
+        assert!(is_time_line("Aujourd’hui à 9:15") && is_time_line("8:07 AM"));
+        assert!(!is_name_line("we met there at 10:07") && !is_time_line("Morgen um 9:15 dort"));
+    }
 }
