@@ -253,15 +253,18 @@ impl<'page> PageSelection<'page> {
         best.1
     }
 
-    /// The run with the rest of the short paragraph at its end, if that is less than another window.
+    /// The run with the rest of the short paragraph at its end, and what that announces, if the rest is less than another
+    /// window.
     fn with_rest(&self, run: Range<usize>, max_units: usize, remaining: Budget) -> Range<usize> {
         let paragraphs = &self.ranked.units.short_paragraphs;
         let paragraph = paragraphs.get(paragraphs.partition_point(|paragraph| paragraph.end < run.end));
         let Some(paragraph) = paragraph.filter(|paragraph| paragraph.start < run.end) else { return run };
-        let whole = run.start..paragraph.end;
+        let last = &self.ranked.units.groups[self.sections.group_of[paragraph.end - 1] as usize];
+        let whole = run.start..last.end;
         let most = self.sections.content(&run) + max_units - 1;
+        let is_less = self.sections.content(&(run.start..paragraph.end)) <= most;
         let is_one = self.sections.are_one(whole.start, whole.end - 1);
-        if is_one && self.has_room(&whole, most, remaining) { whole } else { run }
+        if is_less && is_one && self.has_room(&whole, usize::MAX, remaining) { whole } else { run }
     }
 
     /// The run of units around a seed that are kept, within one section and the budget.

@@ -20,7 +20,7 @@ const ADMONITIONS: [&str; 16] = [
 ];
 
 /// Words before a question and before its answer.
-const QUESTION_LABELS: [(&str, &str); 13] = [
+const QUESTION_LABELS: [(&str, &str); 17] = [
     ("Q", "A"),
     ("Question", "Answer"),
     ("QUESTION", "ANSWER"),
@@ -34,6 +34,10 @@ const QUESTION_LABELS: [(&str, &str); 13] = [
     ("Domanda", "Risposta"),
     ("В", "О"),
     ("问", "答"),
+    ("問", "答"),
+    ("Ｑ", "Ａ"),
+    ("문", "답"),
+    ("س", "ج"),
 ];
 
 /// Whether the labels of two units are those of a question and its answer.
@@ -123,7 +127,9 @@ fn label(unit: &str) -> Option<&str> {
     let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' ' | '-' | '•'));
     let end = text.find(|c: char| !c.is_alphabetic())?;
     let rest = text[end..].trim_start_matches(|c: char| c.is_ascii_digit() || is_emphasis(c) || c == ' ');
-    (end > 0 && rest.starts_with(['.', ':', ')', '：'])).then_some(&text[..end])
+    // `Q Is it dry?`
+    let is_letter = text[..end].chars().nth(1).is_none() && text[end..].starts_with([' ', '\u{3000}']);
+    (end > 0 && (is_letter || rest.starts_with(['.', ':', ')', '：', '．']))).then_some(&text[..end])
 }
 
 /// The tag of the voice that says this in subtitles: `<v Ann`.

@@ -380,7 +380,7 @@ impl Groups<'_> {
                         || self.view.is_lone_question(unit)
                         || is_open(text) && !(is_new && is_field(text))) =>
             {
-                return whole(target.units.end);
+                return whole(self.view.list_end(target));
             }
             _ if self.view.question_start(unit, next).is_some() => {}
             // The next item of the same list.

@@ -9,7 +9,7 @@ use super::{Node, NodeKind, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
-use crate::text::pieces::list_marks::Mark;
+use crate::text::pieces::list_marks::{Mark, System};
 use crate::text::pieces::records::{is_person, is_prompted};
 
 /// Characters that stay together: about two passages of three sentences.
@@ -128,9 +128,34 @@ impl<'page> View<'page> {
         (one != other || are_said()) && self.is_lone_question(unit)
     }
 
+    /// The end of a list, which may go on below the foot and head of a page.
+    pub(super) fn list_end(&self, list: &Node) -> usize {
+        let mut end = list.units.end;
+        let mark = |unit: usize| Mark::at_start(self.unit(unit)).filter(|_| self.outline.kind(unit) == BlockKind::Item);
+        let mut last = list.units.clone().rev().find_map(mark);
+        loop {
+            let next = (end..self.spans.len()).take(MAX_TAGS).find(|unit| self.outline.kind(*unit) == BlockKind::Item);
+            let is_page_end = |unit: usize| self.outline.kind(unit) == BlockKind::Rule;
+            let Some(next) = next.filter(|next| *next > end && (end..*next).any(is_page_end)) else { return end };
+            let (before, first) = (last, mark(next));
+            let goes_on = before
+                .zip(first)
+                .is_some_and(|(before, next)| before.style == next.style && next.number.follows(before.number));
+            if !goes_on {
+                return end;
+            }
+            let rest = self.outline.outermost(next).units.clone();
+            end = rest.end;
+            last = rest.rev().find_map(mark);
+        }
+    }
+
     /// Whether a title with a line of its own begins the item that starts here: a section, not a part of a list.
     pub(super) fn is_titled(&self, unit: usize) -> bool {
-        let has_text = self.leaf(unit).units.end > unit + 1 && self.gap(unit + 1).contains('\n');
+        let leaf = self.leaf(unit);
+        let is_numbered = || Mark::at_start(self.unit(unit)).is_some_and(|mark| mark.style.system != System::Bullet);
+        let has_text = leaf.units.end > unit + 1 && self.gap(unit + 1).contains('\n')
+            || self.outline.node(leaf.parent).units.end > leaf.units.end && is_numbered();
         has_text && is_open(self.unit(unit))
     }
 

@@ -32,7 +32,7 @@ const LONGEST_LABEL: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark<'text> {
     pub(crate) style: Style<'text>,
-    pub(super) number: Number,
+    pub(crate) number: Number,
     /// Whether the text is an item whatever stands around it.
     pub(super) is_sure: bool,
     /// The end of the mark, without white space after it.
@@ -47,7 +47,7 @@ pub(crate) struct Style<'text> {
     opening: Option<char>,
     /// The mark after the number; none for full stops after digits, which deeper numbers lack: `1.`, `1.1`.
     closing: Option<char>,
-    pub(super) system: System,
+    pub(crate) system: System,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +81,7 @@ impl Number {
     }
 
     /// Whether it comes right after another one: 3 or 2.1 after 2, b after a, ii after i.
-    pub(super) fn follows(self, other: Self) -> bool {
+    pub(crate) fn follows(self, other: Self) -> bool {
         let is_next = |one: Option<u32>, next: Option<u32>| one.is_some_and(|one| next == Some(one + 1));
         let same = self.parts.iter().zip(&other.parts).take_while(|(part, other)| part == other).count();
         let is_next_part = self.parts.get(same).is_some_and(|part| *part == other.parts[same] + 1)

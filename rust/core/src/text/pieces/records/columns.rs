@@ -46,7 +46,8 @@ fn run_with(lines: &Lines<'_>, at: usize, marks: Marks) -> Result<Run, usize> {
     let first = Shape::of_row(line, marks)
         .or_else(|| repeats_words(line, lines.get(at + 1).unwrap_or_default()).then(|| Shape::of(line)))
         .ok_or(at + 1)?;
-    let below = (at + 1..at + 2).find(|line| is_rule(lines, *line));
+    // Names may stand in two lines.
+    let below = (at + 1..at + 3).take_while(|line| !lines.is_blank(*line)).find(|line| is_rule(lines, *line));
     let rows = below.map_or(at + 1, |rule| rule + 1);
     let header = first.is_header(lines, rows, below.is_some());
     let begin = if header { rows } else { at };
@@ -70,7 +71,7 @@ fn run_with(lines: &Lines<'_>, at: usize, marks: Marks) -> Result<Run, usize> {
     }
     let mut blocks = Vec::new();
     if header {
-        blocks.push(lines.block(at..at + 1, BlockKind::HeaderRow, false));
+        blocks.push(lines.block(at..below.unwrap_or(at + 1), BlockKind::HeaderRow, false));
         blocks.extend(below.map(|rule| lines.block(rule..rule + 1, BlockKind::Row, true)));
     }
     for (place, start) in starts.iter().enumerate() {
