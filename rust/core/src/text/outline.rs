@@ -21,6 +21,9 @@ pub(crate) use short::short_paragraphs;
 pub(crate) use signs::{is_quotation, starts_quotation};
 pub(crate) use together::joins;
 
+/// Rows from which on a table is one in which people look up a row.
+pub(crate) const MIN_NAMED_ROWS: usize = 4;
+
 /// Units of consecutive blocks that form one paragraph, heading, list item, table, or block of code.
 #[derive(Debug)]
 pub(crate) struct Leaf {

@@ -35,7 +35,7 @@ mod sentences;
 pub(crate) mod table_captions;
 mod terms;
 mod titles;
-pub(crate) mod units;
+mod units;
 mod windows;
 mod words;
 mod wrapping;

@@ -21,7 +21,6 @@ use crate::text::page::{BlockKind, ByteSpan};
 use crate::text::pieces::marks::is_separator_row;
 use crate::text::pieces::records::turn_label;
 use crate::text::pieces::table_captions::is_caption;
-use crate::text::pieces::units::MIN_NAMED_ROWS;
 
 /// Characters of consecutive headings that stay with the text after them: a menu of headings is not one group.
 const MAX_HEADING_CHARS: usize = 200;
@@ -105,7 +104,7 @@ impl Groups<'_> {
             checkpoints.reach(self.view.spans[start].start)?;
             let leaf = self.view.leaf(start).units.clone();
             let header = self.view.outline.header_end(start);
-            let fits = self.view.fits(leaf.clone()) && !self.is_looked_up(start);
+            let fits = self.view.fits(leaf.clone()) && !self.view.is_looked_up(start);
             let code = Code::new(self.view.text, self.view.spans);
             match self.view.outline.kind(start) {
                 BlockKind::Prose | BlockKind::Caption | BlockKind::Source | BlockKind::Rule => {}
@@ -130,7 +129,7 @@ impl Groups<'_> {
                         self.names.push(Name { units: leaf.start..leaf.start + 1, scope: end..leaf.end });
                     }
                 }
-                BlockKind::Row if self.is_option(start) => {}
+                BlockKind::Row if self.view.is_option(start) => {}
                 BlockKind::HeaderRow | BlockKind::Row => {
                     let first_row =
                         (header.max(leaf.start + 1)..leaf.end).find(|unit| !is_separator_row(self.view.unit(*unit)));
@@ -145,20 +144,6 @@ impl Groups<'_> {
             start = leaf.end;
         }
         Ok(())
-    }
-
-    /// Whether a unit begins a table of which people want one row.
-    fn is_looked_up(&self, unit: usize) -> bool {
-        let (rows, header) = (&self.view.leaf(unit).units, self.view.outline.header_end(unit));
-        let is_table = matches!(self.view.outline.kind(unit), BlockKind::Row | BlockKind::HeaderRow);
-        is_table && (header > rows.start || self.is_option(unit)) && rows.end - header >= MIN_NAMED_ROWS
-    }
-
-    /// Whether a row explains an option of a program: `-k, --keep   keep the original files`.
-    fn is_option(&self, unit: usize) -> bool {
-        let mut words = self.view.unit(unit).split_whitespace();
-        let name = words.next().map(|word| word.trim_start_matches('-'));
-        self.view.unit(unit).starts_with('-') && name.is_some_and(|name| name.starts_with(char::is_alphanumeric))
     }
 
     /// Joins the lines of a short paragraph that are no sentences: an address, ingredients, a stanza.
@@ -257,7 +242,7 @@ impl Groups<'_> {
         // All of an answer, if it fits.
         let most = if is_turn { announced.end } else { end };
         let is_whole = |end: &usize| self.view.fits(unit..self.group_end(*end));
-        let are_options = self.is_option(next) && self.is_looked_up(next);
+        let are_options = self.view.is_option(next) && self.view.is_looked_up(next);
         let whole = [most, announced.end].into_iter().find(is_whole).filter(|_| !are_options);
         if let Some(end) = whole {
             let mut inside = next;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::code::is_comment;
 use super::signs::{answers, is_name, is_open, is_question, is_quotation, starts_quotation};
-use super::{Node, NodeKind, Outline, has_blank_line};
+use super::{MIN_NAMED_ROWS, Node, NodeKind, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
@@ -23,6 +23,9 @@ const MAX_NOTES: usize = 6;
 
 /// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
 const MAX_TAGS: usize = 8;
+
+/// Pages of a list.
+const MAX_PAGES: usize = 8;
 
 /// Bytes of the head of a page, or of a line of its title.
 const LONGEST_HEAD: usize = 80;
@@ -128,26 +131,36 @@ impl<'page> View<'page> {
         (one != other || are_said()) && self.is_lone_question(unit)
     }
 
+    /// Whether a unit begins a table of which people want one row.
+    pub(super) fn is_looked_up(&self, unit: usize) -> bool {
+        let (rows, header) = (&self.leaf(unit).units, self.outline.header_end(unit));
+        let is_table = matches!(self.outline.kind(unit), BlockKind::Row | BlockKind::HeaderRow);
+        is_table && (header > rows.start || self.is_option(unit)) && rows.end - header >= MIN_NAMED_ROWS
+    }
+
+    /// Whether a row explains an option of a program: `-k, --keep   keep the original files`.
+    pub(super) fn is_option(&self, unit: usize) -> bool {
+        let mut words = self.unit(unit).split_whitespace();
+        let name = words.next().map(|word| word.trim_start_matches('-'));
+        self.unit(unit).starts_with('-') && name.is_some_and(|name| name.starts_with(char::is_alphanumeric))
+    }
+
     /// The end of a list, which may go on below the foot and head of a page.
     pub(super) fn list_end(&self, list: &Node) -> usize {
-        let mut end = list.units.end;
         let mark = |unit: usize| Mark::at_start(self.unit(unit)).filter(|_| self.outline.kind(unit) == BlockKind::Item);
-        let mut last = list.units.clone().rev().find_map(mark);
-        loop {
-            let next = (end..self.spans.len()).take(MAX_TAGS).find(|unit| self.outline.kind(*unit) == BlockKind::Item);
-            let is_page_end = |unit: usize| self.outline.kind(unit) == BlockKind::Rule;
-            let Some(next) = next.filter(|next| *next > end && (end..*next).any(is_page_end)) else { return end };
-            let (before, first) = (last, mark(next));
-            let goes_on = before
-                .zip(first)
-                .is_some_and(|(before, next)| before.style == next.style && next.number.follows(before.number));
-            if !goes_on {
-                return end;
+        let mut part = list.units.clone();
+        for _ in 0..MAX_PAGES {
+            let below = part.end..self.spans.len().min(part.end + MAX_TAGS);
+            let Some(next) = below.clone().find(|unit| self.outline.kind(*unit) == BlockKind::Item) else { break };
+            let has_page_end = (below.start..next).any(|unit| self.outline.kind(unit) == BlockKind::Rule);
+            let marks = part.clone().rev().find_map(mark).zip(mark(next));
+            let goes_on = |(one, next): (Mark, Mark)| one.style == next.style && next.number.follows(one.number);
+            if !has_page_end || !marks.is_some_and(goes_on) {
+                break;
             }
-            let rest = self.outline.outermost(next).units.clone();
-            end = rest.end;
-            last = rest.rev().find_map(mark);
+            part = self.outline.outermost(next).units.clone();
         }
+        part.end
     }
 
     /// Whether a title with a line of its own begins the item that starts here: a section, not a part of a list.

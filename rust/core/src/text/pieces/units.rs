@@ -9,14 +9,11 @@ use super::sentences::for_each_block;
 use super::titles::with_titles;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::outline::{Breadcrumbs, Leaf, Outline, has_blank_line, joins, short_paragraphs, span};
+use crate::text::outline::{Breadcrumbs, Leaf, MIN_NAMED_ROWS, Outline, has_blank_line, joins, short_paragraphs, span};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
-
-/// Rows of a long table.
-pub(crate) const MIN_NAMED_ROWS: usize = 4;
 
 /// Dots between an entry of a table of contents and its page number.
 const MIN_LEADER_DOTS: usize = 3;
