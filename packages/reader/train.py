@@ -43,6 +43,8 @@ HIDDEN, HEADS, LAYERS = 384, 12, 6
 SHAPES = {"maxsim": (LAYERS, 0), "top": (LAYERS, 2), "mid": (4, 2), "whole": (0, LAYERS)}
 TRAIN, HELD, JUDGE = 0, 1, 2
 CHECKPOINT_SECONDS = 120
+# Pairs that are computed at a time: a cache holds their states.
+ROWS_TOGETHER = 16
 WORDS, SCALE = "embeddings.word_embeddings.weight", "embeddings.word_embeddings.scale"
 
 
@@ -159,9 +161,8 @@ class Reader(nn.Module):
         weights = widened(load_file(base))
         self.embeddings = Embeddings(weights)
         self.lower = nn.ModuleList(layer(weights, number) for number in range(self.alone))
-        if self.alone:
-            for part in (self.embeddings, self.lower):
-                part.requires_grad_(requires_grad=False)
+        for part in (self.embeddings, self.lower):
+            part.requires_grad_(requires_grad=False)
         self.joint = nn.ModuleList(layer(weights, number) for number in range(LAYERS - joint, LAYERS))
         self.side = nn.Embedding(2, HIDDEN)
         self.passage_head, self.sentence_head = nn.Linear(HIDDEN, 1), nn.Linear(HIDDEN, 1)
@@ -196,41 +197,63 @@ class Reader(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The score of each candidate, and of each sentence."""
+        if not self.alone:
+            return self.heads(batch, *self.pairs(batch), torch.zeros_like(batch.log_odds))
         start = batch.queries.shape[1]
-        if self.alone:
-            (queries, query_mask), (passages, passage_mask) = self.sides(batch.queries), self.sides(batch.passages)
-            queries, query_mask = queries[batch.question], query_mask[batch.question]
-            states = torch.cat([queries + self.side.weight[0], passages + self.side.weight[1]], dim=1)
-            mask = torch.cat([query_mask, passage_mask], dim=1)
-        else:
-            ids = torch.cat([batch.queries[batch.question], batch.passages], dim=1)
-            # The passage's own [CLS] has no place in a pair.
-            mask = ids != PAD
-            mask[:, start] = False
-            kinds = torch.zeros_like(ids)
-            kinds[:, start:] = 1
-            states = self.embeddings(ids, kinds)
+        (queries, query_mask), (passages, passage_mask) = self.sides(batch.queries), self.sides(batch.passages)
+        queries, query_mask = queries[batch.question], query_mask[batch.question]
+        states = torch.cat([queries + self.side.weight[0], passages + self.side.weight[1]], dim=1)
+        mask = torch.cat([query_mask, passage_mask], dim=1)
         for each in self.joint:
             states = each(states, mask)
         correction = self.maxsim(similarities(states, mask, start)).squeeze(1)
-        sentences = states.new_zeros(0)
+        sums = sums_by(states[:, start:], batch.sentence_of_token, len(batch.sentence_row))
+        return self.heads(batch, states[:, 0], sums, correction)
+
+    def pairs(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """States of [CLS] and sums of each sentence's, of queries and passages as one row; rows of about one length together."""
+        query_lengths, passage_lengths = (batch.queries != PAD).sum(1)[batch.question], (batch.passages != PAD).sum(1)
+        # The passage's own [CLS] has no place in a pair.
+        lengths = query_lengths + passage_lengths - 1
+        order = lengths.argsort()
+        firsts, found = [], batch.log_odds.new_zeros(len(batch.sentence_row), HIDDEN)
+        for rows in order.split(ROWS_TOGETHER):
+            places = torch.arange(int(lengths[rows].max()), device=order.device)[None, :]
+            in_passage = places - query_lengths[rows, None] + 1
+            is_query = in_passage < 1
+            from_query = batch.queries[batch.question[rows]].gather(
+                1, places.clamp(max=batch.queries.shape[1] - 1).expand(len(rows), -1)
+            )
+            at = in_passage.clamp(min=0, max=batch.passages.shape[1] - 1)
+            mask = places < lengths[rows, None]
+            ids = torch.where(is_query, from_query, batch.passages[rows].gather(1, at)).masked_fill(~mask, PAD)
+            owners = batch.sentence_of_token[rows].gather(1, at).masked_fill(is_query | ~mask, -1)
+            with torch.no_grad():
+                states = self.embeddings(ids, (~is_query).long())
+            for each in self.joint:
+                states = each(states, mask)
+            firsts.append(states[:, 0].float())
+            found = found + sums_by(states.float(), owners, len(found))
+        return torch.cat(firsts)[order.argsort()], found
+
+    def heads(self, batch: Batch, first: Tensor, sums: Tensor, correction: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores from the state of [CLS], the sums of each sentence's states, and what is known already."""
+        sentences = sums.new_zeros(0)
         if len(self.joint):
-            sentences = self.sentence_head(
-                means(states[:, start:], batch.sentence_of_token, len(batch.sentence_row))
-            ).squeeze(1)
+            owners = batch.sentence_of_token.flatten()
+            sizes = sums.new_zeros(len(sums)).index_add(0, owners[owners >= 0], sums.new_ones(int((owners >= 0).sum())))
+            sentences = self.sentence_head(sums / sizes.clamp(min=1)[:, None]).squeeze(1)
             best = torch.full_like(correction, -math.inf).scatter_reduce(
                 0, batch.sentence_row, sentences.to(correction.dtype), "amax"
             )
-            correction = correction + self.passage_head(states[:, 0]).squeeze(1) + torch.where(best.isinf(), 0, best)
+            correction = correction + self.passage_head(first).squeeze(1) + torch.where(best.isinf(), 0, best)
         return batch.log_odds * self.odds[0] + self.odds[1] + correction.float(), sentences.float()
 
 
-def means(states: Tensor, owner: Tensor, count: int) -> Tensor:
-    """The mean state of each sentence's tokens."""
+def sums_by(states: Tensor, owner: Tensor, count: int) -> Tensor:
+    """The sum of the states of each owner's tokens."""
     kept = owner >= 0
-    sums = states.new_zeros(count, HIDDEN).index_add(0, owner[kept], states[kept])
-    sizes = states.new_zeros(count).index_add(0, owner[kept], states.new_ones(int(kept.sum())))
-    return sums / sizes.clamp(min=1)[:, None]
+    return states.new_zeros(count, HIDDEN).index_add(0, owner[kept], states[kept])
 
 
 def similarities(states: Tensor, mask: Tensor, start: int) -> Tensor:
@@ -332,15 +355,16 @@ class Examples:
             right=tensor("right", torch.bool),
         )
 
-    def epoch(self, split: int, size: int) -> Iterator[NDArray[np.int64]]:
+    def epoch(self, split: int, size: int) -> list[NDArray[np.int64]]:
         """Batches of questions whose passages are about equally long, in random order."""
         questions = self.questions(split)
         firsts = self.columns["candidate_spans"][self.columns["candidate_at"][questions]].astype(np.int64)
-        noise = self.rng.random(len(questions)) * 30
+        rng = self.rng if split == TRAIN else np.random.default_rng(0)
+        noise = rng.random(len(questions)) * 30
         order = questions[np.argsort(firsts[:, 1] - firsts[:, 0] + noise, kind="stable")]
         batches = [order[at : at + size] for at in range(0, len(order), size)]
-        self.rng.shuffle(batches) if split == TRAIN else None
-        yield from batches
+        rng.shuffle(batches)
+        return batches
 
 
 def padded(rows: list[list[Any]], filler: int) -> NDArray[np.int64]:
@@ -369,12 +393,14 @@ def loss_of(scores: Tensor, sentences: Tensor, batch: Batch) -> Tensor:
 
 
 @torch.no_grad()
-def judged(reader: Reader, examples: Examples, split: int, device: torch.device) -> dict[str, dict[str, Any]]:
+def judged(
+    reader: Reader, examples: Examples, split: int, device: torch.device, most: int
+) -> dict[str, dict[str, Any]]:
     """For each set: right first and in three, before and after; how well the best score tells unanswerable questions."""
     reader.eval()
     rows: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     names = examples.columns["sets"]
-    for questions in examples.epoch(split, 16):
+    for questions in examples.epoch(split, 16)[: -(-most // 16) if split == HELD else None]:
         batch = examples.batch(questions, 12, device, is_training=False)
         with autocast(device):
             scores, _ = reader(batch)
@@ -429,6 +455,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--questions", type=int, default=32, help="of a batch")
     parser.add_argument("--candidates", type=int, default=8, help="of a question")
+    parser.add_argument("--held", type=int, default=1000, help="questions of held-out pages that are judged")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(
@@ -448,7 +475,7 @@ def main() -> None:
     examples = Examples(options.examples, options.seed)
     train(reader, examples, device, options)
     for split, name in ((HELD, "held out"), (JUDGE, "judged")):
-        for row, figures in judged(reader, examples, split, device).items():
+        for row, figures in judged(reader, examples, split, device, options.held).items():
             log(options.out, {"shape": options.shape, "split": name, "set": row, **figures})
     weights = {name: weight.detach().half().contiguous().cpu() for name, weight in reader.trained().items()}
     save_file(weights, options.out / "reader.safetensors", {"shape": options.shape})
@@ -458,7 +485,7 @@ def train(reader: Reader, examples: Examples, device: torch.device, options: arg
     """Take steps until all epochs are done or the time is over. Goes on from a checkpoint."""
     options.out.mkdir(parents=True, exist_ok=True)
     checkpoint = options.out / "checkpoint.pt"
-    optimizer = torch.optim.AdamW(reader.groups(options.rate), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(reader.groups(options.rate), weight_decay=0.01, fused=True)
     rates = [group["lr"] for group in optimizer.param_groups]
     steps = int(options.epochs * math.ceil(len(examples.questions(TRAIN)) / options.questions))
     step, started, kept, losses = 0, time.monotonic(), time.monotonic(), []
@@ -477,7 +504,7 @@ def train(reader: Reader, examples: Examples, device: torch.device, options: arg
     while step < steps and time.monotonic() - started < 60 * options.minutes:
         questions = next(batches, None)
         if questions is None:
-            batches = examples.epoch(TRAIN, options.questions)
+            batches = iter(examples.epoch(TRAIN, options.questions))
             continue
         part = min(1.0, (step + 1) / 200) * max(0.02, 1 - step / steps)
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
@@ -492,7 +519,7 @@ def train(reader: Reader, examples: Examples, device: torch.device, options: arg
         optimizer.step()
         losses.append(loss.detach())
         step += 1
-        if step % 100 == 0:
+        if step % 20 == 0:
             log(
                 options.out,
                 {

@@ -7,6 +7,7 @@ use super::dedupe::SeenShingles;
 use super::limits::{Bounds, Budget, Dedupe, Order, Purpose};
 use super::ranked_page::{Passage, RankedPage, Seeds};
 use super::sections::Sections;
+use crate::text::outline::is_question;
 
 /// The ends of a passage have at least this share of its best unit's relevance. It trades length for hits: at 0.7,
 /// passages are as long as windows of three sentences.
@@ -123,6 +124,7 @@ impl<'page> PageSelection<'page> {
             }
             Seeds::Kept => self.kept_run(seed, remaining, max_group),
         };
+        let run = if joins { run } else { self.with_answer(run, remaining) };
         if self.overlaps(&run) {
             return Choice::Dropped;
         }
@@ -265,6 +267,20 @@ impl<'page> PageSelection<'page> {
         let is_less = self.sections.content(&(run.start..paragraph.end)) <= most;
         let is_one = self.sections.are_one(whole.start, whole.end - 1);
         if is_less && is_one && self.has_room(&whole, usize::MAX, remaining) { whole } else { run }
+    }
+
+    /// The run with the sentence after it, if it ends with a question whose paragraph goes on.
+    fn with_answer(&self, run: Range<usize>, remaining: Budget) -> Range<usize> {
+        let Seeds::Units(2..) = self.ranked.seeds else { return run };
+        let units = &self.ranked.units;
+        let paragraph = units.paragraphs.partition_point(|paragraph| paragraph.end < run.end);
+        let is_inside = units.paragraphs.get(paragraph).is_some_and(|paragraph| run.end < paragraph.end);
+        if !is_inside || !is_question(units.spans[run.end - 1].of(self.ranked.page.text())) {
+            return run;
+        }
+        let longer = run.start..units.groups[self.sections.group_of[run.end] as usize].end;
+        let is_one = self.sections.are_one(longer.start, longer.end - 1);
+        if is_one && self.has_room(&longer, usize::MAX, remaining) { longer } else { run }
     }
 
     /// The run of units around a seed that are kept, within one section and the budget.

@@ -112,6 +112,19 @@ fn no_passage_crosses_the_border_of_a_section() {
 }
 
 #[test]
+fn a_passage_that_ends_with_a_question_goes_on_to_its_answer() {
+    let text = "It is old. Is it dry? It is so. The end is here.";
+    let units = Units::sentences(text, None, &[], &unstopped).unwrap();
+    let page = PageText::new(text);
+    let choose = |max_units| {
+        let scores = scores(&[0.0, 3.0, 0.1, 0.0]);
+        let ranked = ranked(&page, &units, Seeds::Units(max_units), &scores);
+        runs(choose_passages(&[ranked], &bounds(Some(1), None), &unstopped).unwrap().remove(0))
+    };
+    assert_eq!((choose(3), choose(1)), (vec![(1, 3)], vec![(1, 2)]));
+}
+
+#[test]
 fn max_total_chars_goes_to_the_most_relevant_passages() {
     let (text, units) = sentences(3);
     let page = PageText::new(&text);

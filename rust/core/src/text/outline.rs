@@ -18,7 +18,7 @@ use crate::text::page::{BlockKind, ByteSpan};
 
 pub(crate) use breadcrumbs::{Breadcrumbs, Name};
 pub(crate) use short::short_paragraphs;
-pub(crate) use signs::{is_quotation, starts_quotation};
+pub(crate) use signs::{is_question, is_quotation, starts_quotation};
 pub(crate) use together::joins;
 
 /// Rows from which on a table is one in which people look up a row.

@@ -142,7 +142,7 @@ pub(super) fn is_open(unit: &str) -> bool {
     !without_closing(unit).ends_with(is_terminal)
 }
 
-pub(super) fn is_question(text: &str) -> bool {
+pub(crate) fn is_question(text: &str) -> bool {
     without_closing(text).ends_with(['?', '？', '؟'])
 }
 
