@@ -8,10 +8,11 @@
 use std::ops::Range;
 
 use super::code::Code;
+use super::interruptions::interrupted;
 use super::replies::replies;
 use super::signs::{
     introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_source, is_symbol,
-    numbered, starts_quotation, voice,
+    numbered, starts_quotation,
 };
 use super::view::View;
 use super::{Name, NodeKind, Outline, has_blank_line, span};
@@ -36,9 +37,6 @@ const MIN_LINES: usize = 3;
 
 /// Bytes of the first line of a record that names the others.
 const LONGEST_NAME: usize = 200;
-
-/// Units of headers, footers and times that may interrupt a sentence.
-const MAX_INTERRUPTION: usize = 10;
 
 /// For each unit, whether it stays with the one before it; and the names of those that others announce.
 pub(crate) fn joins(
@@ -66,7 +64,9 @@ pub(crate) fn joins(
         groups.join(reply);
     }
     groups.join_announced()?;
-    groups.join_interrupted()?;
+    for sentence in interrupted(&groups.view, check)? {
+        groups.join(sentence);
+    }
     Ok((groups.joins, groups.names))
 }
 
@@ -413,40 +413,6 @@ impl Groups<'_> {
             end = self.ends[end];
         }
         end
-    }
-
-    /// Joins the parts of a sentence that headers, footers and page numbers interrupt, or the times of subtitles.
-    fn join_interrupted(&mut self) -> Result<()> {
-        let mut checkpoints = Checkpoints::new(self.check);
-        let mut unit = 0;
-        while unit < self.view.spans.len() {
-            checkpoints.reach(self.view.spans[unit].start)?;
-            let rest = self.view.after_interruption(unit);
-            let are = |kind| [unit, rest].iter().all(|end| self.view.outline.kind(*end) == kind);
-            // The rest of an item looks like a paragraph.
-            let is_rest_of_item = || {
-                self.view.outline.kind(unit) == BlockKind::Item
-                    && self.view.outline.kind(rest) == BlockKind::Prose
-                    && self.view.unit(rest).starts_with(char::is_lowercase)
-            };
-            let goes_on = || self.view.goes_on(unit, rest);
-            // Of two people, the second one answers.
-            let is_answered = || {
-                let (question, answer) = (self.view.unit(unit), self.view.unit(rest));
-                let is_other = || voice(answer).is_some_and(|other| voice(question) != Some(other));
-                self.view.is_question(unit)
-                    && (answer.starts_with(['-', '–']) || turn_label(answer).is_some() || is_other())
-            };
-            let is_cut = (2..=MAX_INTERRUPTION + 1).contains(&(rest - unit))
-                && rest < self.view.spans.len()
-                && ((are(BlockKind::Prose) || is_rest_of_item()) && goes_on()
-                    || are(BlockKind::Captions) && is_answered());
-            if is_cut && self.view.fits(unit..rest + 1) {
-                self.joins[unit + 1..=rest].fill(true);
-            }
-            unit = if is_cut { rest } else { self.view.after_rules(unit + 1) };
-        }
-        Ok(())
     }
 }
 
