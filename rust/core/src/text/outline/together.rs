@@ -216,6 +216,11 @@ impl Groups<'_> {
                 if self.joins[next] && is_quoted && self.view.fits(quotation..next) {
                     self.join(quotation..next);
                 }
+                // A caption is about all of its table.
+                let table = self.view.leaf(unit).units.start;
+                if self.view.outline.kind(unit) == BlockKind::Row && self.view.fits(table..next + 1) {
+                    self.join(table..next);
+                }
             } else if let Some(announced) = self.announces(unit, next) {
                 self.join_to(unit, next, &announced);
             } else if !self.has_markup && self.view.is_page_title(unit, next) {

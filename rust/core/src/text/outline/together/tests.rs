@@ -193,6 +193,7 @@ fn a_table_with_columns_to_look_up_is_read_by_rows_unless_a_caption_is_about_all
     assert_eq!(groups(table), rows);
     assert_eq!(groups(table.rsplit_once('\n').unwrap().0).len(), 1, "a short one is read whole");
     assert_eq!(groups(&format!("Table 1. Trains\n\n{table}")).len(), 1);
+    assert_eq!(groups(&format!("{table}\n\nTable 1. Trains")).len(), 1);
 }
 
 #[test]
