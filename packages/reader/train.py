@@ -43,8 +43,8 @@ HIDDEN, HEADS, LAYERS = 384, 12, 6
 SHAPES = {"maxsim": (LAYERS, 0), "top": (LAYERS, 2), "mid": (4, 2), "whole": (0, LAYERS)}
 TRAIN, HELD, JUDGE = 0, 1, 2
 CHECKPOINT_SECONDS = 120
-# Pairs that are computed at a time: a cache holds their states.
-ROWS_TOGETHER = 16
+# Pairs that are computed at a time: a core's cache holds the states of few.
+PAIRS_TOGETHER = {"cpu": 16, "cuda": 1024}
 WORDS, SCALE = "embeddings.word_embeddings.weight", "embeddings.word_embeddings.scale"
 
 
@@ -217,17 +217,19 @@ class Reader(nn.Module):
         lengths = query_lengths + passage_lengths - 1
         order = lengths.argsort()
         firsts, found = [], batch.log_odds.new_zeros(len(batch.sentence_row), HIDDEN)
-        for rows in order.split(ROWS_TOGETHER):
+        size = PAIRS_TOGETHER[order.device.type]
+        for at in range(0, len(order), size):
+            rows = order[at : at + size]
             places = torch.arange(int(lengths[rows].max()), device=order.device)[None, :]
             in_passage = places - query_lengths[rows, None] + 1
             is_query = in_passage < 1
             from_query = batch.queries[batch.question[rows]].gather(
                 1, places.clamp(max=batch.queries.shape[1] - 1).expand(len(rows), -1)
             )
-            at = in_passage.clamp(min=0, max=batch.passages.shape[1] - 1)
+            inside = in_passage.clamp(min=0, max=batch.passages.shape[1] - 1)
             mask = places < lengths[rows, None]
-            ids = torch.where(is_query, from_query, batch.passages[rows].gather(1, at)).masked_fill(~mask, PAD)
-            owners = batch.sentence_of_token[rows].gather(1, at).masked_fill(is_query | ~mask, -1)
+            ids = torch.where(is_query, from_query, batch.passages[rows].gather(1, inside)).masked_fill(~mask, PAD)
+            owners = batch.sentence_of_token[rows].gather(1, inside).masked_fill(is_query | ~mask, -1)
             with torch.no_grad():
                 states = self.embeddings(ids, (~is_query).long())
             for each in self.joint:
