@@ -261,12 +261,9 @@ impl<'page> PageSelection<'page> {
         let paragraphs = &self.ranked.units.short_paragraphs;
         let paragraph = paragraphs.get(paragraphs.partition_point(|paragraph| paragraph.end < run.end));
         let Some(paragraph) = paragraph.filter(|paragraph| paragraph.start < run.end) else { return run };
-        let last = &self.ranked.units.groups[self.sections.group_of[paragraph.end - 1] as usize];
-        let whole = run.start..last.end;
         let most = self.sections.content(&run) + max_units - 1;
         let is_less = self.sections.content(&(run.start..paragraph.end)) <= most;
-        let is_one = self.sections.are_one(whole.start, whole.end - 1);
-        if is_less && is_one && self.has_room(&whole, usize::MAX, remaining) { whole } else { run }
+        if is_less { self.with_group(run, paragraph.end - 1, remaining) } else { run }
     }
 
     /// The run with the sentence after it, if it ends with a question whose paragraph goes on.
@@ -278,7 +275,13 @@ impl<'page> PageSelection<'page> {
         if !is_inside || !is_question(units.spans[run.end - 1].of(self.ranked.page.text())) {
             return run;
         }
-        let longer = run.start..units.groups[self.sections.group_of[run.end] as usize].end;
+        let answer = run.end;
+        self.with_group(run, answer, remaining)
+    }
+
+    /// The run up to the end of a later unit's group, if that is in its section and there is room.
+    fn with_group(&self, run: Range<usize>, unit: usize, remaining: Budget) -> Range<usize> {
+        let longer = run.start..self.ranked.units.groups[self.sections.group_of[unit] as usize].end;
         let is_one = self.sections.are_one(longer.start, longer.end - 1);
         if is_one && self.has_room(&longer, usize::MAX, remaining) { longer } else { run }
     }

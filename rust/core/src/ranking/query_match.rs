@@ -22,6 +22,9 @@ use crate::runtime::call::Check;
 use crate::text::pieces::NamedTable;
 use crate::tokens::Tokens;
 
+/// What a name of a unit's subject covers counts as covered by the unit, with this weight, in its probability.
+const NAME_CREDIT: f32 = 0.5;
+
 /// How much a word of the query counts as covered if only the page's title has it.
 const TITLE_CREDIT: f32 = 0.25;
 
@@ -75,9 +78,6 @@ pub(crate) struct QueryMatch<'page> {
     expands: bool,
     pub(crate) calibration: Calibration,
 }
-
-/// What a name of a unit's subject covers counts as covered by the unit, with this weight, in its probability.
-const NAME_CREDIT: f32 = 0.5;
 
 /// The share of the query in each unit, in the paragraph around it, and in what names its subject.
 struct UnitCoverage {

@@ -184,10 +184,13 @@ fn posted_name(line: &str) -> Option<(&str, bool)> {
 /// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`.
 fn is_time_line(line: &str) -> bool {
     let text = line.trim();
+    if text.len() > LONGEST_NOTICE || !text.contains(char::is_numeric) {
+        return false;
+    }
     let after =
         |day: &str| text.get(..day.len()).filter(|begin| begin.to_lowercase() == day).map(|_| &text[day.len()..]);
     let time = DAYS.into_iter().find_map(after).map_or(text, str::trim_start);
-    text.len() <= LONGEST_NOTICE && stamp(time).is_some_and(|stamp| stamp.end == time.len())
+    stamp(time).is_some_and(|stamp| stamp.end == time.len())
 }
 
 /// The end of the name, and the time below it, at the start of a turn.
