@@ -203,8 +203,8 @@ fn seeds_by_prediction(page: &Prediction, deviation: f64) -> Option<Vec<usize>> 
     }
     #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
     let squares = cosines.len() as f64 * deviation.powi(2);
-    let relevance =
-        matched.join(&Scale::with_squares(cosines, squares, matched.calibration.model.prior()).all(cosines), &[]);
+    let scale = Scale::with_squares(cosines, squares, matched.calibration.model.prior());
+    let relevance = matched.relevance(&matched.semantic(&scale.all(cosines), &[]));
     let mut seeds: Vec<usize> = matched.seeds().collect();
     seeds.sort_by(|a, b| relevance[*b].total_cmp(&relevance[*a]));
     Some(seeds)
@@ -296,7 +296,7 @@ fn contenders(page: &PageRanking, selected: &[usize], least: Thresholds, limits:
     let z = scored.scale.all(&cosines);
     let order_bound = |seed: usize, window: usize| {
         let logit = matched.logit(seed, cosines[window]);
-        matched.order(seed, matched.relevance_of(seed, z[window]), logit, cosines[window])
+        matched.order(seed, z[window], logit, cosines[window])
     };
     let mut added = Vec::new();
     for seed in matched.seeds() {

@@ -9,9 +9,7 @@ use std::ops::Range;
 use super::cosine_scale::CosineScale;
 use super::parsed_page::{ParsedPage, PreparedPage};
 use super::probability::{Calibration, Evidence};
-use super::relevance::{
-    self, BM25, LexicalWeight, Scale, UNIT_SPREAD, credit_of_names, join, scale_units, unknown_script,
-};
+use super::relevance::{self, BM25, LexicalWeight, Scale, UNIT_SPREAD, credit_of_names, join, unknown_script};
 use super::static_vectors::StaticVectors;
 use super::terms::{
     AddedCoverage, QueryPostings, QueryTerm, Term, asks_for_number, contains, correct_spelling, has_number, numbers,
@@ -69,6 +67,8 @@ pub(crate) struct QueryMatch<'page> {
     lexical: Vec<f32>,
     /// The weight of words on this page: less than the call's if no unit has a good part of the query.
     pub(crate) lexical_weight: f32,
+    /// The same in the order of passages.
+    order_weight: f32,
     /// `None` where windows are seeds, and with a lexical weight of 0.
     coverage: Option<UnitCoverage>,
     /// The share of the query in each seed, by the language; empty with a lexical weight of 0.
@@ -146,6 +146,7 @@ impl<'page> QueryMatch<'page> {
             terms,
             lexical: lexical.unwrap_or_else(|| bm25_z.clone()),
             lexical_weight: matching.lexical_weight.weight(unknown, best_coverage),
+            order_weight: matching.lexical_weight.weight_in_order(unknown, best_coverage),
             bm25,
             bm25_z,
             coverage,
@@ -240,39 +241,38 @@ impl<'page> QueryMatch<'page> {
         (0..self.lexical.len()).filter(|seed| excluded.binary_search(seed).is_err())
     }
 
-    /// The relevance of each seed, before [`scale_units`], from z-scores of all windows' cosines, and of all units' if
-    /// they are encoded.
-    pub(crate) fn join(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
+    /// The semantic score of each seed, from z-scores of all windows' cosines, and of all units' if they are encoded.
+    pub(crate) fn semantic(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
         // A unit in no window (a step longer than the window) counts as the mean.
-        let semantic = relevance::semantic(self.best_around(cosines, 0.0), units);
-        if self.lexical.is_empty() { semantic } else { join(&semantic, &self.lexical, self.lexical_weight) }
+        relevance::semantic(self.best_around(cosines, 0.0), units)
     }
 
-    /// The relevance of every seed from z-scores as in [`Self::join`].
-    pub(crate) fn relevance(&self, cosines: &[f32], units: &[f32]) -> Vec<f32> {
-        let joined = self.join(cosines, units);
-        if !self.expands {
-            return joined;
-        }
-        let mut relevance = scale_units(&joined);
+    /// The relevance of every seed.
+    pub(crate) fn relevance(&self, semantic: &[f32]) -> Vec<f32> {
+        let of_seed =
+            |(seed, semantic): (usize, &f32)| self.join(*semantic, self.lexical_of(seed), self.lexical_weight);
+        let mut relevance: Vec<f32> = semantic.iter().enumerate().map(of_seed).collect();
         for unit in self.excluded_seeds() {
             relevance[*unit] = relevance[*unit].min(0.0);
         }
         relevance
     }
 
-    /// The relevance of a seed if this is the z-score of the best cosine around it.
-    pub(crate) fn relevance_of(&self, seed: usize, cosine: f32) -> f32 {
-        let joined = (1.0 - self.lexical_weight) * cosine + self.lexical_weight * self.lexical[seed];
-        if self.expands { joined / UNIT_SPREAD } else { joined }
+    /// The value by which the page's passages are ordered, if a seed has this semantic score.
+    pub(crate) fn order(&self, seed: usize, semantic: f32, logit: f32, cosine: f32) -> f32 {
+        let names = self.coverage.as_ref().map_or_else(AddedCoverage::default, |of| of.names[seed]);
+        let lexical = self.lexical_of(seed) + credit_of_names(names.any, names.nearest);
+        self.calibration.order(self.join(semantic, lexical, self.order_weight), logit, cosine)
     }
 
-    /// The value by which the page's passages are ordered.
-    pub(crate) fn order(&self, seed: usize, relevance: f32, logit: f32, cosine: f32) -> f32 {
-        let AddedCoverage { nearest, any, .. } =
-            self.coverage.as_ref().map_or_else(Default::default, |of| of.names[seed]);
-        let relevance = relevance + credit_of_names(any, nearest, self.lexical_weight);
-        self.calibration.order(relevance, logit, cosine)
+    fn lexical_of(&self, seed: usize) -> f32 {
+        self.lexical.get(seed).copied().unwrap_or(0.0)
+    }
+
+    /// Both scores of a seed in one, on the scale of windows.
+    fn join(&self, semantic: f32, lexical: f32, lexical_weight: f32) -> f32 {
+        let joined = join(semantic, lexical, lexical_weight);
+        if self.expands { joined / UNIT_SPREAD } else { joined }
     }
 }
 

@@ -38,7 +38,8 @@ impl RankedSeeds {
         let (matched, static_means) = (&prediction.matched, &prediction.static_means);
         let prior = matched.calibration.model.prior();
         let unit_scale = Scale::of(scored.unit_cosines.iter().filter(|own| !own.is_nan()), prior);
-        let relevance = matched.relevance(&scale.all(estimates), &unit_scale.all(&scored.unit_cosines));
+        let semantic = matched.semantic(&scale.all(estimates), &unit_scale.all(&scored.unit_cosines));
+        let relevance = matched.relevance(&semantic);
         #[expect(clippy::cast_possible_truncation, reason = "cosines are single precision")]
         let mean = Scale::with_squares(estimates, 0.0, prior).at(0.0) as f32;
         let mut cosines = matched.best_around(estimates, mean);
@@ -49,7 +50,7 @@ impl RankedSeeds {
         };
         let logit = |(seed, cosine): (usize, &f32)| matched.logit(seed, *cosine);
         let logits = exclude(cosines.iter().enumerate().map(logit).collect());
-        let order = |seed: usize| matched.order(seed, relevance[seed], logits[seed], cosines[seed]);
+        let order = |seed: usize| matched.order(seed, semantic[seed], logits[seed], cosines[seed]);
         let order: Vec<f32> = (0..logits.len()).map(order).collect();
         let mut logits = matched.predicted_logits(static_means).map_or(logits, exclude);
         let mut seeds: Vec<usize> = (0..logits.len()).collect();

@@ -98,6 +98,8 @@ const NAME_WEIGHT: f32 = 2.0;
 pub const UNIT_SPREAD: f32 = 1.4;
 /// From this coverage of the best sentence on, words get their full weight.
 const TRUSTED_COVERAGE: f32 = 0.3;
+/// The same in the order of passages. In the relevance by which they grow, less weight of words makes them longer.
+const TRUSTED_IN_ORDER: f32 = 0.45;
 /// Weight of a unit's own cosine, if units are encoded.
 const UNIT_COSINE_WEIGHT: f32 = 1.0 / 3.0;
 
@@ -144,20 +146,14 @@ pub fn lexical(bm25: &[f32], sentence: &[f32], paragraph: &[f32], name: &[f32]) 
     bm25.iter().zip(coverage).map(score).collect()
 }
 
-/// What a unit's names add in the order of passages, in addition to their part in [`lexical`].
-pub fn credit_of_names(any: f32, nearest: f32, lexical_weight: f32) -> f32 {
-    lexical_weight * (SENTENCE_WEIGHT * any - NAME_WEIGHT * nearest) / UNIT_SPREAD
-}
-
-/// Brings the relevance of units to the scale of windows.
-pub fn scale_units(joined: &[f32]) -> Vec<f32> {
-    joined.iter().map(|relevance| relevance / UNIT_SPREAD).collect()
+/// What a unit's names add to its lexical score in the order of passages, in addition to their part in [`lexical`].
+pub fn credit_of_names(any: f32, nearest: f32) -> f32 {
+    SENTENCE_WEIGHT * any - NAME_WEIGHT * nearest
 }
 
 /// The weighted sum of semantic and lexical scores.
-pub fn join(semantic: &[f32], lexical: &[f32], lexical_weight: f32) -> Vec<f32> {
-    let pairs = semantic.iter().zip(lexical);
-    pairs.map(|(semantic, lexical)| (1.0 - lexical_weight) * semantic + lexical_weight * lexical).collect()
+pub fn join(semantic: f32, lexical: f32, lexical_weight: f32) -> f32 {
+    (1.0 - lexical_weight) * semantic + lexical_weight * lexical
 }
 
 impl LexicalWeight {
@@ -195,12 +191,18 @@ impl LexicalWeight {
     /// If the script is known, and hardly any word of the query is on any page (a paraphrase, another language, typos),
     /// then the words that match are worth little.
     pub fn weight(self, unknown: f32, coverage: f32) -> f32 {
+        self.weight_of_trusted(unknown, coverage / TRUSTED_COVERAGE)
+    }
+
+    /// The weight in the order of passages.
+    pub(crate) fn weight_in_order(self, unknown: f32, coverage: f32) -> f32 {
+        self.weight_of_trusted(unknown, coverage / TRUSTED_IN_ORDER)
+    }
+
+    fn weight_of_trusted(self, unknown: f32, trusted: f32) -> f32 {
         match self {
             Self::Weight(weight) => weight,
-            Self::Auto => {
-                let trusted = (coverage / TRUSTED_COVERAGE).clamp(0.5, 1.0);
-                (0.5 + 0.3 * unknown) * (1.0 - (1.0 - trusted) * (1.0 - unknown))
-            }
+            Self::Auto => (0.5 + 0.3 * unknown) * (1.0 - (1.0 - trusted.clamp(0.5, 1.0)) * (1.0 - unknown)),
         }
     }
 
@@ -243,9 +245,8 @@ mod tests {
         assert_eq!(semantic(vec![3.0, 0.0], &[]), [3.0, 0.0]);
         assert_eq!(semantic(vec![3.0, 0.0], &[0.0, 3.0]), [2.0, 1.0]);
         assert_eq!(lexical(&[3.0], &[0.5], &[1.0], &[0.25]), [8.5]);
-        assert_eq!(scale_units(&join(&[2.0], &[5.0], 0.5)), [2.5]);
-        assert!((credit_of_names(0.7, 0.0, 0.5) - 2.0).abs() < 1e-6);
-        assert!((credit_of_names(0.7, 0.7, 0.5) - 1.5).abs() < 1e-6);
+        assert_eq!(join(2.0, 5.0, 0.25), 2.75);
+        assert_eq!((credit_of_names(0.5, 0.0), credit_of_names(0.5, 0.5)), (4.0, 3.0));
     }
 
     #[test]
@@ -259,6 +260,8 @@ mod tests {
         assert!((weight(1.1, 1.0, 1.0) - 0.5).abs() < 1e-6, "a model of many languages");
         assert!((weight(4.0, 0.0, 0.15) - 0.25).abs() < 1e-6);
         assert!((weight(4.0, 0.0, 0.0) - 0.25).abs() < 1e-6);
+        let in_order = |coverage: f32| LexicalWeight::Auto.weight_in_order(0.0, coverage);
+        assert_eq!((in_order(0.2), in_order(0.3) < 0.4, in_order(0.5)), (0.25, true, 0.5));
         assert!((LexicalWeight::Weight(0.25).weight(1.0, 0.0) - 0.25).abs() < 1e-6);
     }
 }

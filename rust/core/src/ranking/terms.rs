@@ -103,7 +103,7 @@ pub(crate) fn is_joined(text: &str, span: ByteSpan) -> bool {
 pub struct QueryTerm {
     /// The normal form's hash.
     pub term: Term,
-    /// From 0 to 1: compounds count more than their parts.
+    /// From 0 to 2: compounds count more than their parts, and what has digits most.
     pub weight: f32,
     /// From 0, for the most frequent words of the language, to 1. [`query_terms`] sets 1; a tokenizer knows better (see
     /// [`crate::tokens::Tokens::rarity`]).
@@ -114,7 +114,8 @@ pub struct QueryTerm {
 
 /// The terms of a query, each once, in the order of the query.
 ///
-/// Stop words are left out unless the query has nothing else. A word has weight 1, a part of a compound ½ (a query for
+/// Stop words are left out unless the query has nothing else. A word has weight 1, one with digits 2 (a year, an error's code,
+/// the number of a train: it tells alike rows and sections apart), a part of a compound ½ (a query for
 /// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
@@ -128,6 +129,7 @@ pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
             continue;
         }
         let weight = match role {
+            TermRole::Whole if span.of(query).contains(char::is_numeric) => 2.0,
             TermRole::Whole | TermRole::Lettered => 1.0,
             TermRole::Part => 0.5,
             TermRole::Grammar => 0.25,

@@ -33,13 +33,11 @@ pub(crate) fn title_relevance(
     let ranges: Vec<_> = (0..spans.len()).map(|title| title..title + 1).collect();
     let relevance = cosines.into_iter().zip(queries).map(|(cosines, query)| {
         let bm25 = terms.find(&query_terms(query, language)).bm25(&ranges);
-        let relevance = join(
-            &Scale::of(cosines.iter(), prior).all(&cosines),
-            &Scale::of(bm25.iter(), BM25).all(&bm25),
-            lexical_weight.title_weight(),
-        );
+        let (of_cosines, of_bm25) = (Scale::of(cosines.iter(), prior), Scale::of(bm25.iter(), BM25));
+        let z_scores = of_cosines.all(&cosines).into_iter().zip(of_bm25.all(&bm25));
+        let joined = z_scores.map(|(cosine, bm25)| join(cosine, bm25, lexical_weight.title_weight()));
         let weigh = |relevance: f32| TITLE_WEIGHT * relevance.min(MAX_DEVIATIONS);
-        titled.iter().zip(relevance).map(|((page, _), relevance)| (*page, weigh(relevance))).collect()
+        titled.iter().zip(joined).map(|((page, _), relevance)| (*page, weigh(relevance))).collect()
     });
     relevance.collect()
 }
