@@ -3,6 +3,7 @@
 //! Capitals, numbers (`1.2 Scope`) and labels (`Chapter 3`) show a heading also between lines of text; other titles need a
 //! blank line or the start of a list. A line is read with the lines next to it only, so that the time is linear.
 
+mod levels;
 mod look;
 
 use std::collections::HashMap;
@@ -15,7 +16,8 @@ use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::{has_blank_line, is_quotation, starts_quotation};
 use crate::text::page::{Block, BlockKind, ByteSpan};
-use look::{Candidate, Look, has_small, is_plain, look};
+use levels::Levels;
+use look::{Candidate, Look, has_small, is_open, is_plain, look};
 
 /// Characters of the longest heading between lines of text.
 const WIDEST_BETWEEN: usize = 30;
@@ -34,12 +36,6 @@ const LINES_OF_ITEM: usize = 6;
 
 /// Levels of the headings that have marks.
 const MARKED_LEVELS: u8 = 6;
-
-/// Last words of lines that introduce a list, and so are no title of it.
-const OPEN_WORDS: [&str; 26] = [
-    "if", "unless", "when", "where", "that", "following", "and", "or", "by", "to", "with", "for", "of", "in", "at",
-    "the", "are", "is", "must", "can", "may", "include", "includes", "wenn", "folgende", "si",
-];
 
 /// The lines of a page that may be headings: few of all.
 struct Candidates<'text> {
@@ -123,7 +119,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         below = Some(number);
     }
     let base = if has_marked { MARKED_LEVELS } else { 0 };
-    let mut outer: Vec<Look> = Vec::new();
+    let mut levels = Levels::default();
     let mut siblings: HashMap<Style, (Number, bool)> = HashMap::new();
     for number in 0..lines.len() {
         let (line, candidate) = (lines[number], found.get(number));
@@ -141,29 +137,13 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             siblings.insert(mark.style, (mark.number, candidate.is_some()));
         }
         if let Some(Candidate { look, .. }) = candidate {
-            let names_page = first == Some(number) && matches!(look, Look::Plain | Look::Capitals) && {
-                let below = (number + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
-                below.is_some_and(|below| found.get(below).is_some())
-            };
-            let level = level(&mut outer, if names_page { Look::Page } else { look });
+            let below = (number + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
+            let below = below.and_then(|below| Some((found.get(below)?.look, lines.get(below + 1)?.shape)));
+            let level = levels.next(look.above(below, first == Some(number)));
             lines[number].shape = LineShape::Title(base + level);
         }
     }
     Ok(())
-}
-
-/// The level of the next heading of this look: that of the last such one, or one below all that are open.
-fn level(outer: &mut Vec<Look>, look: Look) -> u8 {
-    let is_deeper =
-        |other: &Look| matches!((look, other), (Look::Numbered(depth), Look::Numbered(other)) if *other >= depth);
-    if let Some(place) = outer.iter().rposition(|other| *other == look) {
-        outer.truncate(place);
-    } else {
-        while outer.pop_if(|other| is_deeper(other)).is_some() {}
-        while outer.pop_if(|other| *other == Look::Plain).is_some() {}
-    }
-    outer.push(look);
-    u8::try_from(outer.len()).unwrap_or(u8::MAX)
 }
 
 /// A line and what is known of the others.
@@ -217,9 +197,8 @@ impl<'text> Neighbours<'_, 'text> {
     /// `[Departure]` between a blank line and text.
     fn bracketed(&self) -> Option<Candidate<'text>> {
         let title = self.text_of(self.number).strip_prefix('[')?.strip_suffix(']')?;
-        let is_alone = self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank);
         let is_title = title.starts_with(char::is_uppercase) && is_plain(title, title.split_whitespace().count());
-        (is_alone && !self.is_gap() && is_title).then_some(Candidate { look: Look::Capitals, mark: None })
+        (self.is_alone() && !self.is_gap() && is_title).then_some(Candidate { look: Look::Capitals, mark: None })
     }
 
     /// Whether a heading may stand after the line above.
@@ -248,9 +227,21 @@ impl<'text> Neighbours<'_, 'text> {
                 let is_after_item = line.shape == LineShape::Item && is_short && column(own) <= column(text);
                 (ends_sentence(text) || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap()
             }
-            Look::Capitals | Look::Label(_) | Look::Page => ends_sentence(text) || is_short || above.is_some(),
+            Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => {
+                ends_sentence(text) || is_short || above.is_some()
+            }
             Look::Numbered(_) => ends_sentence(text) || above.is_some(),
         }
+    }
+
+    /// Whether no line stands directly above.
+    fn is_alone(&self) -> bool {
+        self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank)
+    }
+
+    /// Whether a list stands directly below a line.
+    fn starts_list(&self, line: usize) -> bool {
+        self.lines.get(line + 1).is_some_and(|next| next.shape == LineShape::Item) && self.has_another_item(line + 1)
     }
 
     /// Whether a blank line stands below.
@@ -271,7 +262,10 @@ impl<'text> Neighbours<'_, 'text> {
                 return false;
             }
             // A menu of titles names nothing.
-            return !is_plain || next.look != Look::Plain || (self.is_first && is_gap);
+            return !is_plain
+                || next.look != Look::Plain
+                || (self.is_first && is_gap)
+                || (self.starts_list(below) && !self.is_in_menu());
         }
         let is_marked = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
         match self.lines[below].shape {
@@ -292,6 +286,10 @@ impl<'text> Neighbours<'_, 'text> {
             LineShape::Fence { mark: b'~', bare: true, .. } => false,
             LineShape::Row | LineShape::Fence { .. } => !is_marked,
             LineShape::Text if is_marked && !is_gap && !self.is_agenda_item(text) => false,
+            // `Plum cake`, `Ingredients`, and a list.
+            LineShape::Text if is_plain && !is_gap && self.is_alone() && self.starts_list(below) => {
+                look(text).is_some_and(|next| next.look == Look::Plain) && !self.is_in_menu()
+            }
             LineShape::Text => {
                 let is_capitals = candidate.look == Look::Capitals && !is_gap && !has_small(text);
                 let is_prose = ends_sentence(text) || text.contains(". ") || width(text) >= NARROWEST_PROSE;
@@ -308,8 +306,7 @@ impl<'text> Neighbours<'_, 'text> {
     /// Whether a numbered line below a blank one is a title: it is short, and the text below begins a sentence.
     fn is_agenda_item(&self, below: &str) -> bool {
         let own = self.text_of(self.number);
-        let is_alone = self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank);
-        is_alone
+        self.is_alone()
             && width(own) <= WIDEST_BETWEEN + LONGEST_NUMBER
             && has_room(own, below, NARROWEST_WRAP)
             && column(own) == column(below)
@@ -341,12 +338,6 @@ impl<'text> Neighbours<'_, 'text> {
     }
 }
 
-/// Whether a line before a list introduces it: it ends in the middle of a sentence.
-fn is_open(line: &str) -> bool {
-    let last = line.split_whitespace().next_back().unwrap_or_default();
-    OPEN_WORDS.contains(&last.to_lowercase().as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use crate::runtime::call::unstopped;
@@ -373,6 +364,12 @@ mod tests {
             ("3 Today", 3),
         ];
         assert_eq!(headings(text), expected);
+        let recipe = "\nIngredients\n- 2 eggs\n- salt\nBeat them.\n\n";
+        let recipes = format!("Plum cake{recipe}Pancakes{recipe}");
+        assert_eq!(headings(&recipes), [("Plum cake", 1), ("Pancakes", 1)]);
+        let apart = recipes.replace("\nIngr", "\n\nIngr");
+        let expected = [("Plum cake", 1), ("Ingredients", 2), ("Pancakes", 1), ("Ingredients", 2)];
+        assert_eq!(headings(&apart), expected);
         assert_eq!(headings("# One\n\nText.\n\nNOTES\n\nMore text.\n"), [("# One", 1), ("NOTES", 7)]);
     }
 

@@ -15,6 +15,12 @@ const WIDEST_PLAIN: usize = 60;
 const MOST_WORDS: usize = 12;
 const MOST_PLAIN_WORDS: usize = 7;
 
+/// Last words of lines that introduce a list, and so are no title of it.
+const OPEN_WORDS: [&str; 26] = [
+    "if", "unless", "when", "where", "that", "following", "and", "or", "by", "to", "with", "for", "of", "in", "at",
+    "the", "are", "is", "must", "can", "may", "include", "includes", "wenn", "folgende", "si",
+];
+
 /// How a line looks like a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -27,6 +33,8 @@ pub(super) enum Look {
     Plain,
     /// The first line of the page, above another heading.
     Page,
+    /// A plain title above that of a list.
+    Outer,
 }
 
 /// A line that may be a heading.
@@ -103,4 +111,10 @@ pub(super) fn is_plain(title: &str, words: usize) -> bool {
 /// Whether a letter is a small one, or of a script without capitals.
 pub(super) fn has_small(text: &str) -> bool {
     text.chars().any(|c| c.is_alphabetic() && !c.is_uppercase())
+}
+
+/// Whether a line before a list introduces it: it ends in the middle of a sentence.
+pub(super) fn is_open(line: &str) -> bool {
+    let last = line.split_whitespace().next_back().unwrap_or_default();
+    OPEN_WORDS.contains(&last.to_lowercase().as_str())
 }

@@ -1,0 +1,36 @@
+//! The levels of headings: of the order in which their looks appear.
+
+use super::super::lines::LineShape;
+use super::look::Look;
+
+/// The looks of the headings that are open, outermost first.
+#[derive(Default)]
+pub(super) struct Levels(Vec<Look>);
+
+impl Look {
+    /// The look of a heading, from that of the heading below it and the shape of the line below that.
+    pub(super) fn above(self, below: Option<(Self, LineShape)>, is_first: bool) -> Self {
+        match (self, below) {
+            (Self::Plain, Some((Self::Plain, LineShape::Item))) => Self::Outer,
+            (Self::Plain | Self::Capitals, Some(_)) if is_first => Self::Page,
+            _ => self,
+        }
+    }
+}
+
+impl Levels {
+    /// The level of the next heading of this look: that of the last such one, or one below all that are open.
+    pub(super) fn next(&mut self, look: Look) -> u8 {
+        let Self(outer) = self;
+        let is_deeper =
+            |other: &Look| matches!((look, other), (Look::Numbered(depth), Look::Numbered(other)) if *other >= depth);
+        if let Some(place) = outer.iter().rposition(|other| *other == look) {
+            outer.truncate(place);
+        } else {
+            while outer.pop_if(|other| is_deeper(other)).is_some() {}
+            while outer.pop_if(|other| *other == Look::Plain).is_some() {}
+        }
+        outer.push(look);
+        u8::try_from(outer.len()).unwrap_or(u8::MAX)
+    }
+}
