@@ -8,10 +8,14 @@ use super::limits::{Bounds, Budget, Dedupe, Order, Purpose};
 use super::ranked_page::{Passage, RankedPage, Seeds};
 use super::sections::Sections;
 use crate::text::outline::is_question;
+use crate::text::pieces::is_reference;
 
 /// The ends of a passage have at least this share of its best unit's relevance. It trades length for hits: at 0.7,
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
+
+/// The same where each unit says all about something else than the next one: rows that are looked up, references.
+const MIN_SHARE_OF_ENTRY: f32 = 0.9;
 
 /// Characters of a section that is the passage of its heading as a whole.
 const MAX_SECTION_CHARS: usize = 600;
@@ -226,13 +230,16 @@ impl<'page> PageSelection<'page> {
     /// The seed's group alone if no run gains anything. At most `max_units`, except for a longer group.
     fn expand(&mut self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
         let group = self.group(seed, max_group);
-        let threshold = MIN_SHARE_OF_SEED * self.ranked.scores.relevance[seed];
+        // A row says something else than the text around its table.
+        let table = self.ranked.units.looked_up(seed);
+        let is_entry = table.is_some() || is_reference(self.ranked.units.spans[seed].of(self.ranked.page.text()));
+        let share = if is_entry { MIN_SHARE_OF_ENTRY } else { MIN_SHARE_OF_SEED };
+        let threshold = share * self.ranked.scores.relevance[seed];
         let mut best = (0.0, group.clone());
         if threshold <= 0.0 {
             return group;
         }
-        // A row says something else than the text around its table.
-        let within = self.ranked.units.looked_up(seed).unwrap_or(0..self.sections.group_of.len());
+        let within = table.unwrap_or(0..self.sections.group_of.len());
         let is_inside = |run: &GrowingRun| within.start <= run.units.start && run.units.end <= within.end;
         let mut left = GrowingRun { units: group, gain: 0.0, reaches_threshold: true };
         let (most, mut steps) = (MAX_STEPS.min(self.steps), 0);

@@ -41,6 +41,7 @@ mod words;
 mod wrapping;
 
 pub use pullquote_wire::options::Unit;
+pub(crate) use references::is_reference;
 pub use sentences::sentences;
 pub use units::{NamedTable, Units};
 pub use windows::Windows;

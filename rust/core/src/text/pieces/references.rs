@@ -15,7 +15,7 @@ const LONGEST_KEY: usize = 16;
 const LONGEST_ENTRY: usize = 1000;
 
 /// Whether a block is one entry of a list of references.
-pub(super) fn is_reference(block: &str) -> bool {
+pub(crate) fn is_reference(block: &str) -> bool {
     let block = block.trim();
     if block.len() > LONGEST_ENTRY {
         return false;
