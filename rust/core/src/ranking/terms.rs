@@ -114,8 +114,8 @@ pub struct QueryTerm {
 
 /// The terms of a query, each once, in the order of the query.
 ///
-/// Stop words are left out unless the query has nothing else. A word has weight 1, one with digits 2 (a year, an error's code,
-/// the number of a train: it tells alike rows and sections apart), a part of a compound ½ (a query for
+/// Stop words are left out unless the query has nothing else. A word has weight 1, one of several characters with digits
+/// 2 (a year, an error's code, a train's number tell alike sections and rows apart), a part of a compound ½ (a query for
 /// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
@@ -129,7 +129,7 @@ pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
             continue;
         }
         let weight = match role {
-            TermRole::Whole if span.of(query).contains(char::is_numeric) => 2.0,
+            TermRole::Whole if span.len() > 1 && span.of(query).contains(char::is_numeric) => 2.0,
             TermRole::Whole | TermRole::Lettered => 1.0,
             TermRole::Part => 0.5,
             TermRole::Grammar => 0.25,
