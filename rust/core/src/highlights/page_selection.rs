@@ -230,15 +230,15 @@ impl<'page> PageSelection<'page> {
     /// The seed's group alone if no run gains anything. At most `max_units`, except for a longer group.
     fn expand(&mut self, seed: usize, max_units: usize, remaining: Budget, max_group: Budget) -> Range<usize> {
         let group = self.group(seed, max_group);
+        let relevance = self.ranked.scores.relevance[seed];
+        if relevance <= 0.0 {
+            return group;
+        }
         // A row says something else than the text around its table.
         let table = self.ranked.units.looked_up(seed);
         let is_entry = table.is_some() || is_reference(self.ranked.units.spans[seed].of(self.ranked.page.text()));
-        let share = if is_entry { MIN_SHARE_OF_ENTRY } else { MIN_SHARE_OF_SEED };
-        let threshold = share * self.ranked.scores.relevance[seed];
+        let threshold = relevance * if is_entry { MIN_SHARE_OF_ENTRY } else { MIN_SHARE_OF_SEED };
         let mut best = (0.0, group.clone());
-        if threshold <= 0.0 {
-            return group;
-        }
         let within = table.unwrap_or(0..self.sections.group_of.len());
         let is_inside = |run: &GrowingRun| within.start <= run.units.start && run.units.end <= within.end;
         let mut left = GrowingRun { units: group, gain: 0.0, reaches_threshold: true };
