@@ -159,9 +159,10 @@ def load(name: str, model: Path) -> None:
     _loaded.append((SIDES | PAGE_SIDES)[name](model, name.rsplit(" ", 1)[1]))
 
 
-def run(texts: list[str]) -> float:
-    """Score the texts after an untimed pass over some of them, and return seconds by the clock."""
-    _loaded[0](texts[:8])
+def run(texts: list[str], warm_up: int) -> float:
+    """Score the texts after an untimed pass over the first of them, and return seconds by the clock."""
+    if warm_up:
+        _loaded[0](texts[:warm_up])
     began = time.perf_counter()
     _loaded[0](texts)
     return time.perf_counter() - began
@@ -185,12 +186,13 @@ def measure(rounds: int) -> tuple[dict[str, dict[str, list[float]]], list[CoreUs
         }
         try:
             for name, process in processes.items():
-                process.submit(run, kinds["ten pages"][1] if name in PAGE_SIDES else texts).result()
+                process.submit(run, kinds["ten pages"][1] if name in PAGE_SIDES else texts, 0).result()
             for _ in range(rounds):
                 meter = Meter()
                 for kind, (sides, part) in kinds.items():
                     for name in sides:
-                        seconds[kind][name].append(processes[name].submit(run, part).result())
+                        warm_up = 0 if name in PAGE_SIDES else 8
+                        seconds[kind][name].append(processes[name].submit(run, part, warm_up).result())
                 uses.append(meter.stop())
         finally:
             for process in processes.values():
