@@ -29,9 +29,6 @@ pub const MAX_INPUT: f32 = 225.0;
 /// The most that the sizes of two neighbouring weights in int8 add up to: times [`MAX_INPUT`] they fit in int16.
 pub const MAX_PAIR: f32 = 145.0;
 
-/// Words of a block of rows: a quarter of a second cache of 512 KiB.
-const BLOCK_WORDS: usize = 32 * 1024;
-
 /// A weight in float32, `[outputs, inputs]`, each dimension padded with zeros.
 #[derive(Debug)]
 pub struct Weight {
@@ -233,7 +230,7 @@ impl<E: Element> Task for Apply<'_, E> {
 /// Rows of a block: a multiple of the tile's.
 fn block_rows<S: Simd>(depth: usize) -> usize {
     let rows = S::TILE.rows();
-    (BLOCK_WORDS / depth / rows).max(1) * rows
+    (S::BLOCK_WORDS / depth / rows).max(1) * rows
 }
 
 /// Turns sums of products into results.

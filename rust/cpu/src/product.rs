@@ -4,6 +4,8 @@
 //! A word is 32 bits: one float32, two bfloat16, or int8 in the form of [`Simd::BYTE_PRODUCT`]. Sums run from the first
 //! word to the last, so a row's sums do not depend on the other rows of its batch.
 
+use std::slice;
+
 use crate::vector::{Bf16, Simd, Tile};
 
 /// What the words of a product hold.
@@ -200,20 +202,22 @@ pub fn product<S: Simd, O: Operand, const ROWS: usize, const REGISTERS: usize>(
         "the right matrix is too short"
     );
     let mut sums = [[O::zero(simd); REGISTERS]; ROWS];
-    for step in 0..depth {
+    // Pointers, because the checks of indexes for overflow cost a third of the loop where two threads share a core.
+    let (mut left_at, mut right_at) = (left.words.as_ptr(), right.words.as_ptr());
+    for _ in 0..depth {
         let mut columns = [simd.splat_word(0); REGISTERS];
         for (register, column) in columns.iter_mut().enumerate() {
-            let first = step * right.stride + register * S::LANES;
             // SAFETY: checked above.
-            *column = simd.load_words(unsafe { right.words.get_unchecked(first..first + S::LANES) });
+            *column = simd.load_words(unsafe { slice::from_raw_parts(right_at.add(register * S::LANES), S::LANES) });
         }
         for (row, sums) in sums.iter_mut().enumerate() {
             // SAFETY: checked above.
-            let word = simd.splat_word(unsafe { *left.words.get_unchecked(row * left.stride + step) });
+            let word = simd.splat_word(unsafe { *left_at.add(row.wrapping_mul(left.stride)) });
             for (sum, column) in sums.iter_mut().zip(columns) {
                 *sum = O::mul_add(simd, word, column, *sum);
             }
         }
+        (left_at, right_at) = (left_at.wrapping_add(1), right_at.wrapping_add(right.stride));
     }
     sums
 }

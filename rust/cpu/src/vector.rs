@@ -64,6 +64,8 @@ pub trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     const HAS_BF16: bool;
     /// How int8 is multiplied.
     const BYTE_PRODUCT: ByteProduct;
+    /// Words of a block of rows that stays in the second cache while all weights pass: a quarter of 512 KiB.
+    const BLOCK_WORDS: usize = 32 * 1024;
     /// The tile of products of bytes; its rows divide those of [`Simd::TILE`].
     const BYTE_TILE: Tile = Self::TILE;
 

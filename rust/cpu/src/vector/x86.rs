@@ -151,6 +151,8 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
 impl<const VNNI: bool, const BF16: bool> Simd for Avx512<VNNI, BF16> {
     const LANES: usize = 16;
     const TILE: Tile = Tile::EightByThree;
+    // Half of 1 MiB. On Xeons the weights of wide layers come from a slow third cache, once for each block.
+    const BLOCK_WORDS: usize = 128 * 1024;
     const HAS_BF16: bool = BF16;
     const BYTE_PRODUCT: ByteProduct = ByteProduct::Quads;
 
