@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::pullquote.er
 
 SCRIPTS = ["abcdefghijkl", "абвгдежзик", "αβγδεζηθικ", "".join(chr(letter) for letter in range(0x4E00, 0x4E40))]
 LANGUAGE_MODELS = ["tied", "untied", "any-role", "last-token", "qwen2"]
-LAYOUTS = [*tiny_models.RERANKERS, "modular", *LANGUAGE_MODELS]
+LAYOUTS = [*tiny_models.RERANKERS, "jina-roberta", "modular", *LANGUAGE_MODELS]
 
 
 def texts(seed: int, lengths: list[int]) -> list[str]:
@@ -53,6 +53,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any
     save, template = tiny_models.save_language_reranker, tiny_models.PAIR_TEMPLATE
     any_role = tiny_models.ANY_ROLE_TEMPLATE
     others: dict[str, Callable[[Path], Any]] = {
+        "jina-roberta": tiny_models.save_jina_roberta,
         "modular": tiny_models.save_modular_reranker,
         "tied": lambda path: save(path, tied=True, template=template, prompt="ab cd"),
         "untied": lambda path: save(path, tied=False, template=template),

@@ -199,6 +199,37 @@ def save_reranker(name: str, path: Path) -> CrossEncoder:
     return loaded
 
 
+def save_jina_roberta(path: Path) -> CrossEncoder:
+    """A classifier of transformers whose tensors have the names of jina-reranker-v2's own code; its config has no `model_type`."""
+    plain = path.with_name(f"{path.name}-plain")
+    loaded = save_reranker("xlm-roberta", plain)
+    shutil.copytree(plain, path)
+    tensors = load_file(path / "model.safetensors")
+    for name in [name for name in tensors if ".self.query." in name]:
+        parts = [tensors.pop(name.replace("query", part)) for part in ("query", "key", "value")]
+        tensors[name.replace("attention.self.query", "mixer.Wqkv")] = torch.cat(parts)
+    for old, new in (
+        ("attention.output.dense", "mixer.out_proj"),
+        ("attention.output.LayerNorm", "norm1"),
+        ("intermediate.dense", "mlp.fc1"),
+        (".output.dense", ".mlp.fc2"),
+        (".output.LayerNorm", ".norm2"),
+        ("embeddings.LayerNorm", "emb_ln"),
+        ("encoder.layer.", "encoder.layers."),
+    ):
+        tensors = {name.replace(old, new): tensor for name, tensor in tensors.items()}
+    save_file(tensors, path / "model.safetensors")
+    config = json.loads((path / "config.json").read_text("utf-8"))
+    del config["model_type"]
+    config["auto_map"] = {
+        "AutoConfig": "configuration_xlm_roberta.XLMRobertaFlashConfig",
+        "AutoModel": "modeling_xlm_roberta.XLMRobertaModel",
+        "AutoModelForSequenceClassification": "modeling_xlm_roberta.XLMRobertaForSequenceClassification",
+    }
+    (path / "config.json").write_text(json.dumps(config), "utf-8")
+    return loaded
+
+
 def save_modular_reranker(path: Path) -> CrossEncoder:
     """A reranker in modules of sentence-transformers, as ettin-reranker."""
     body = path.with_name(f"{path.name}-body")

@@ -194,7 +194,7 @@ impl Model {
         if modules.is_reranker {
             pruner::name_transformer(&mut config);
         }
-        let model_type = text(&config, "model_type").unwrap_or_default().to_owned();
+        let model_type = families::model_type(&config).to_owned();
         let is_stanford = modules.is_guessed && is_stanford(&config);
         if modules.is_guessed && !is_stanford {
             refuse_other_tasks(&path, &config)?;

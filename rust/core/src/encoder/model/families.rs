@@ -8,7 +8,8 @@ use config::{Config, Keys};
 use deberta::deberta;
 use serde_json::Value;
 
-use super::names::{DISTILBERT, GEMMA3, JINA, JINA_QUERY_NORM, MODERNBERT, MPNET, NEW, NOMIC, QWEN3};
+use super::files::text;
+use super::names::{DISTILBERT, GEMMA3, JINA, JINA_QUERY_NORM, JINA_ROBERTA, MODERNBERT, MPNET, NEW, NOMIC, QWEN3};
 use super::transformer::{Bias, Biases, BlockNorms, LayerAttention, Norm, QueryNorm, Transformer};
 use super::{Activation, Model};
 use crate::error::Result;
@@ -32,6 +33,13 @@ const FAMILIES: [(&str, Reader); 14] = [
     ("roberta", bert),
     ("xlm-roberta", bert),
 ];
+
+/// The `model_type` of a configuration; where it has none, the one that its own code computes.
+pub(super) fn model_type(config: &Value) -> &str {
+    let code = config.get("auto_map").and_then(|map| text(map, "AutoConfig"));
+    let of_code = if code == Some("configuration_xlm_roberta.XLMRobertaFlashConfig") { "xlm-roberta" } else { "" };
+    text(config, "model_type").unwrap_or(of_code)
+}
 
 /// Whether positions start after the padding id, as in `RoBERTa`.
 pub(super) fn is_roberta(model_type: &str) -> bool {
@@ -73,13 +81,20 @@ impl Transformer {
     }
 }
 
+/// What jina's own code calls XLM-RoBERTa, in which only tensors have other names.
+const OF_JINA_ROBERTA: &str = "modeling_xlm_roberta.XLMRobertaModel";
+
 fn bert(config: &Config<'_>) -> Result<Transformer> {
-    config.refuse_custom_code()?;
+    let of_jina = config.auto_map().any(|class| class == OF_JINA_ROBERTA);
+    if !of_jina {
+        config.refuse_custom_code()?;
+    }
     config.one_of("position_embedding_type", "absolute", &["absolute"])?;
     if config.flag("is_decoder", false) {
         return Err(config.unsupported("is_decoder true is not known; known are encoders"));
     }
-    config.plain(&Keys::BERT)
+    let plain = config.plain(&Keys::BERT)?;
+    Ok(if of_jina { Transformer { names: &[JINA_ROBERTA], ..plain } } else { plain })
 }
 
 fn mpnet(config: &Config<'_>) -> Result<Transformer> {

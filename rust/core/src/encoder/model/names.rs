@@ -110,6 +110,19 @@ pub(super) const JINA_QUERY_NORM: Names = Names {
     ..BERT
 };
 
+/// XLM-RoBERTa in jina's own code.
+pub(super) const JINA_ROBERTA: Names = Names {
+    embedding_norm: "emb_ln",
+    layer: "encoder.layers.{}.",
+    qkv: &["mixer.Wqkv"],
+    attention_output: "mixer.out_proj",
+    attention_norm: "norm1",
+    up: &["mlp.fc1"],
+    down: "mlp.fc2",
+    mlp_norm: "norm2",
+    ..BERT
+};
+
 /// nomic-bert-2048; transformers saves `nomic_bert` with these names.
 pub(super) const NOMIC: Names = Names {
     embedding_norm: "emb_ln",

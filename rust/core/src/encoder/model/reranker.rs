@@ -46,6 +46,8 @@ const CLASSIFIERS: [(&str, Classifier); 13] = [
     ("Qwen3", Classifier::Last),
 ];
 const ROBERTA: Classifier = Classifier::Two("classifier.dense", Activation::Tanh, "classifier.out_proj");
+/// How the names of classes begin whose own code computes the same.
+const OWN_CODE: [&str; 3] = ["JinaBert", "NewFor", "modeling_xlm_roberta.XLMRoberta"];
 const CLASS: &str = "ForSequenceClassification";
 const LANGUAGE_MODEL: &str = "ForCausalLM";
 
@@ -153,7 +155,7 @@ fn classifier(model: &Model, path: &Path) -> Result<(Vec<Pooling>, Vec<Module>)>
         return Err(no_reranker(path, &format!("architectures {architectures}")));
     };
     let own_code = config.get("auto_map").and_then(|map| text(map, "AutoModelForSequenceClassification"));
-    if let Some(class) = own_code.filter(|class| !class.contains("JinaBert") && !class.contains("NewFor")) {
+    if let Some(class) = own_code.filter(|class| !OWN_CODE.iter().any(|known| class.contains(known))) {
         return Err(unsupported(path, &format!("code of its own: auto_map names {class:?}")));
     }
     let Some(classifier) = family_of(family) else {

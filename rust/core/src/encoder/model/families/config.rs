@@ -218,7 +218,8 @@ impl Config<'_> {
     pub(super) fn refuse_custom_code(&self) -> Result<()> {
         let class = self.value("auto_map").and_then(|map| map.get("AutoModel")).and_then(Value::as_str);
         class.map_or(Ok(()), |class| {
-            let known = "JinaBertModel for bert, and the code of nomic_bert and new";
+            let known =
+                "JinaBertModel for bert, modeling_xlm_roberta.XLMRobertaModel, and the code of nomic_bert and new";
             Err(self.unknown("auto_map.AutoModel", class, known))
         })
     }
