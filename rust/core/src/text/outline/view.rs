@@ -151,14 +151,21 @@ impl<'page> View<'page> {
         let mut part = list.units.clone();
         for _ in 0..MAX_PAGES {
             let below = part.end..self.spans.len().min(part.end + MAX_TAGS);
-            let Some(next) = below.clone().find(|unit| self.outline.kind(*unit) == BlockKind::Item) else { break };
-            let has_page_end = (below.start..next).any(|unit| self.outline.kind(unit) == BlockKind::Rule);
-            let marks = part.clone().rev().find_map(mark).zip(mark(next));
-            let goes_on = |(one, next): (Mark, Mark)| one.style == next.style && next.number.follows(one.number);
+            let Some(item) = below.clone().find(|unit| self.outline.kind(*unit) == BlockKind::Item) else { break };
+            let has_page_end = (below.start..item).any(|unit| self.outline.kind(unit) == BlockKind::Rule);
+            let marks = part.clone().rev().find_map(mark).zip(mark(item));
+            // Bullets do not count: nothing else may stand between them.
+            let goes_on = |(one, next): (Mark, Mark)| {
+                let is_next = || match one.style.system {
+                    System::Bullet => (below.start..item).all(|unit| self.outline.kind(unit) == BlockKind::Rule),
+                    _ => next.number.follows(one.number),
+                };
+                one.style == next.style && is_next()
+            };
             if !has_page_end || !marks.is_some_and(goes_on) {
                 break;
             }
-            part = self.outline.outermost(next).units.clone();
+            part = self.outline.outermost(item).units.clone();
         }
         part.end
     }

@@ -15,15 +15,39 @@ const STATEMENTS: [&str; 18] = [
 ];
 
 /// Also those of symbol fonts, as PDFs have them.
-const BULLETS: &str = "-*+»›•‣◦▪▫●○■□·–—⁃►▶➢➤❖✓✔☐☑★\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
+const BULLETS: &str = "-*+»›•‣◦▪▫●○◎■□◆◇▲△▼▽·∙⦁・･–—⁃►▶▸▹➢➤➔➜❖✓✔✅☑☐✗✘❌★☆👉⚠🔹🔸\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
 
 /// Bullets that need no space after them: no text starts with them.
-const TIGHT_BULLETS: &str = "•‣◦▪●■►➢\u{f0a7}\u{f0b7}\u{f0d8}";
+const TIGHT_BULLETS: &str = "•‣◦▪●○◎■□◆◇⦁・･►➢\u{f0a7}\u{f0b7}\u{f0d8}";
+
+/// What asks for the picture of a character.
+const AS_EMOJI: char = '\u{fe0f}';
 
 /// The digit zero of scripts with decimal digits.
 const ZEROS: [char; 7] = ['0', '٠', '۰', '०', '০', '๐', '０'];
 
 const HAN_DIGITS: &str = "一二三四五六七八九十";
+
+/// Letters that count, in the orders in which they do; of alphabets in the order of their code points the first one.
+const ALPHABETS: [&str; 17] = [
+    "a",
+    "A",
+    "α",
+    "Α",
+    "абвгдежзиклмнопрст",
+    "АБВГДЕЖЗИКЛМНОПРСТ",
+    "ابجدهوزحطيكلمنسعفصقرشت",
+    "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
+    "אבגדהוזחטיכלמנסעפצקרשת",
+    "가나다라마바사아자차카타파하",
+    "ㄱㄴㄷㄹㅁㅂㅅㅇㅈㅊㅋㅌㅍㅎ",
+    "アイウエオカキクケコサシスセソ",
+    "イロハニホヘトチリヌルヲ",
+    "ক",
+    "क",
+    "กขคงจฉชซ",
+    "甲乙丙丁戊己庚辛壬癸",
+];
 
 /// Bytes of the longest word before a number.
 const LONGEST_LABEL: usize = 24;
@@ -75,9 +99,12 @@ pub(crate) struct Number {
 impl Number {
     /// Whether a list may start with it.
     pub(super) fn is_first(self) -> bool {
-        let is_letter =
-            self.letter.is_some_and(|letter| ['a', 'A', 'а', 'А', 'α', 'Α'].map(u32::from).contains(&letter));
-        is_letter || self.roman == Some(1) || self.parts.iter().rfind(|part| **part > 0) == Some(&1)
+        let is_letter = |letter: u32| {
+            ALPHABETS.iter().filter_map(|letters| letters.chars().next()).any(|first| u32::from(first) == letter)
+        };
+        self.letter.is_some_and(is_letter)
+            || self.roman == Some(1)
+            || self.parts.iter().rfind(|part| **part > 0) == Some(&1)
     }
 
     /// Whether it comes right after another one: 3 or 2.1 after 2, b after a, ii after i.
@@ -86,13 +113,20 @@ impl Number {
         let same = self.parts.iter().zip(&other.parts).take_while(|(part, other)| part == other).count();
         let is_next_part = self.parts.get(same).is_some_and(|part| *part == other.parts[same] + 1)
             && self.parts[same + 1..].iter().all(|part| *part <= 1);
-        is_next(other.letter, self.letter) || is_next(other.roman, self.roman) || is_next_part
+        other.letter.zip(self.letter).is_some_and(is_next_letter) || is_next(other.roman, self.roman) || is_next_part
     }
 
     /// How many numbers it has: 2 in `1.2`.
     pub(super) fn depth(self) -> usize {
         self.parts.iter().filter(|part| **part > 0).count().max(1)
     }
+}
+
+/// Whether the second of two letters comes right after the first one in an alphabet.
+fn is_next_letter((one, next): (u32, u32)) -> bool {
+    let is_pair = |(first, second): (char, char)| (u32::from(first), u32::from(second)) == (one, next);
+    let has_pair = |letters: &&str| letters.chars().zip(letters.chars().skip(1)).any(is_pair);
+    next == one + 1 || ALPHABETS.iter().any(|letters| has_pair(&letters))
 }
 
 impl<'text> Mark<'text> {
@@ -156,8 +190,9 @@ pub(super) fn is_sure_bullet(c: char) -> bool {
 }
 
 fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
-    let end = first.len_utf8();
-    let after = text[end..].chars().next()?;
+    let after = text[first.len_utf8()..].trim_start_matches(AS_EMOJI);
+    let end = text.len() - after.len();
+    let after = after.chars().next()?;
     let is_spaced = after.is_whitespace();
     let is_mark = is_spaced || (TIGHT_BULLETS.contains(first) && after.is_alphanumeric());
     let style = Style { label: &text[..end], opening: None, closing: None, system: System::Bullet };
@@ -316,8 +351,9 @@ fn value(text: &str) -> Option<(Number, System, usize)> {
         return Some((decimal(value), System::Other, length));
     }
     let length = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
-    let letters = &text[..length];
-    let first = letters.chars().next()?;
+    // Arabic writes its fifth letter with a stroke when it stands alone.
+    let letters = text[..length].trim_end_matches('\u{640}');
+    let first = letters.chars().next().map(|first| if first == 'أ' { 'ا' } else { first })?;
     let system = if first.is_uppercase() { System::Upper } else { System::Lower };
     let is_single = letters.len() == first.len_utf8();
     let roman = roman(letters);
@@ -390,6 +426,9 @@ mod tests {
         for (text, mark, is_sure) in [
             ("• a", "•", true),
             ("•Open", "•", true),
+            ("・営利", "・", true),
+            ("⚠\u{fe0f} a", "⚠\u{fe0f}", true),
+            ("✅ a", "✅", true),
             ("o Open", "o", false),
             ("- a", "-", true),
             ("[x] a", "[x]", true),

@@ -66,24 +66,41 @@ fn without_digits(line: &str) -> Option<String> {
     constant.chars().any(char::is_alphabetic).then(|| constant.to_owned())
 }
 
-/// The pages of a text: parts between form feeds, or between lines that have a page number with the word for it.
+/// The pages of a text: parts between form feeds, or between lines that have only a page number, with the word for it; or
+/// between marks or far from the line's start, if another is one less or more.
 fn pages_of(text: &str) -> Vec<&str> {
     if text.as_bytes().contains(&b'\x0c') {
         return text.split('\x0c').collect();
     }
-    let (mut start, mut end) = (0, 0);
-    let mut pages = Vec::new();
-    for line in text.split_inclusive('\n') {
-        end += line.len();
-        let line = line.trim();
-        let may_end = line.ends_with(|c: char| c.is_ascii_digit()) && line.contains(char::is_alphabetic);
-        if may_end && is_page_number(line) {
-            pages.push(&text[start..end]);
-            start = end;
+    let mut end = 0;
+    let mut numbers: Vec<(usize, Option<u32>)> = Vec::new();
+    for whole in text.split_inclusive('\n') {
+        end += whole.len();
+        let line = whole.trim();
+        if !line.ends_with(may_end_number) || !is_page_number(line) {
+            continue;
+        }
+        if line.contains(char::is_alphabetic) {
+            numbers.push((end, None));
+        } else if whole.starts_with(FAR) || line.starts_with(is_mark_around) {
+            numbers.extend(number_in(line).map(|number| (end, Some(number))));
         }
     }
-    pages.push(&text[start..]);
-    pages
+    let follows = |one: usize, other: usize| {
+        let number = |place: usize| numbers.get(place).and_then(|(_, number)| *number);
+        number(one).zip(number(other)).is_some_and(|(one, other)| one.checked_add(1) == Some(other))
+    };
+    let is_end = |place: usize| {
+        numbers[place].1.is_none() || follows(place, place + 1) || place > 0 && follows(place - 1, place)
+    };
+    let ends = (0..numbers.len()).filter(|place| is_end(*place)).map(|place| numbers[place].0);
+    let mut start = 0;
+    ends.chain([text.len()]).map(|end| &text[std::mem::replace(&mut start, end)..end]).collect()
+}
+
+/// The only number of a line.
+fn number_in(line: &str) -> Option<u32> {
+    line.trim_matches(|c: char| !c.is_numeric()).parse().ok()
 }
 
 /// Spaces between a header and the page number in the same line.
@@ -117,12 +134,11 @@ pub(super) fn is_numbered_head(line: &str) -> bool {
 /// Whether this is a page number, with the word for it if it must be named.
 fn is_number_of_page(line: &str, must_be_named: bool) -> bool {
     // At most four words of ten characters.
-    let may_end = |c: char| c.is_ascii_digit() || matches!(c, '-' | '–' | '—' | '|' | ']');
-    if line.len() > 80 || !line.ends_with(may_end) {
+    if line.len() > 80 || !line.ends_with(may_end_number) {
         return false;
     }
     let inside = match line.chars().next() {
-        Some(mark @ ('-' | '–' | '—' | '|')) => line.trim_start_matches(mark).strip_suffix(mark),
+        Some(mark) if is_mark_around(mark) => line.trim_start_matches(mark).strip_suffix(mark),
         Some('[') => line[1..].strip_suffix(']'),
         _ => Some(line),
     };
@@ -140,6 +156,15 @@ fn is_number_of_page(line: &str, must_be_named: bool) -> bool {
         (Some(of), Some(all), None) => OF.contains(&of.to_lowercase().as_str()) && is_number(all, 5),
         _ => false,
     }
+}
+
+/// Marks on both sides of a page number.
+const fn is_mark_around(c: char) -> bool {
+    matches!(c, '-' | '–' | '—' | '|' | '－' | '−' | '~' | '·')
+}
+
+fn may_end_number(c: char) -> bool {
+    c.is_ascii_digit() || c == ']' || is_mark_around(c)
 }
 
 fn is_number(word: &str, max_digits: usize) -> bool {
@@ -166,8 +191,8 @@ mod tests {
     #[test]
     fn lines_of_only_a_page_number_are_found() {
         for line in [
-            "7", "12", "- 12 -", "— 3 —", "[4]", "Page 3", "page 3 of 10", "Seite 3 von 10", "3/10", "12 / 345",
-            "p. 1204", "Vertrag    Seite 4 von 6", "Team     Slide 7",
+            "7", "12", "- 12 -", "— 3 —", "－ 27 －", "[4]", "Page 3", "page 3 of 10", "Seite 3 von 10", "3/10",
+            "12 / 345", "p. 1204", "Vertrag    Seite 4 von 6", "Team     Slide 7",
         ] {
             assert!(is_page_number(line), "{line:?}");
         }
@@ -199,5 +224,8 @@ mod tests {
         assert!(!RunningLines::new("ACME\nText.\nACME", &unstopped).unwrap().contains("ACME"));
         let numbered = RunningLines::new("Text.\nACME 1\nPage 1\nMore.\nACME 2\nPage 2\n", &unstopped).unwrap();
         assert!(numbered.contains("ACME 3") && !numbered.contains("More."));
+        let bare = RunningLines::new("ACME\nText.\n- 7 -\nACME\nMore.\n- 8 -\n", &unstopped).unwrap();
+        assert!(bare.contains("ACME") && !bare.contains("More."));
+        assert!(!RunningLines::new("ACME\n7\nACME\n12\nACME\n", &unstopped).unwrap().contains("ACME"));
     }
 }

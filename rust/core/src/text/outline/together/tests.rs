@@ -197,6 +197,40 @@ fn a_table_with_columns_to_look_up_is_read_by_rows_unless_a_caption_is_about_all
 }
 
 #[test]
+fn a_list_may_go_on_on_the_next_page() {
+    let page = |number: u8, text: &str| format!("Handbook    2023\n\n{text}\n\n                {number}\n\n");
+    let first = page(7, "On the first day a child must have\n\n   - a rucksack\n   - rain trousers");
+    let text = first + &page(8, "   - a bottle of water\n\nIllness\n\nChildren with a fever stay at home.");
+    let list = groups(&text).into_iter().find(|group| group.starts_with("On the first")).unwrap();
+    assert!(list.ends_with("of water"), "{list}");
+    let list = "断られる場合\n次のときは、お断りします\n・営利を目的とするとき\n・酒気を帯びているとき";
+    assert_eq!(groups(&format!("{list}\n\n利用料金\n六百円です。"))[0], list);
+}
+
+#[test]
+fn items_are_no_code_and_count_in_the_letters_of_their_script() {
+    for list in [
+        "Sono previsti tre interventi:\na) il rinforzo delle travi;\nb) la sostituzione dei giunti;\nc) il limite di transito.",
+        "في الحالات الآتية:\nأ) إذا قدم معلومات كاذبة.\nب) إذا استخدم بطاقة لا يملكها.\nج) إذا أساء إلى السائقين.",
+        "이용할 수 없는 경우는 다음과 같다:\n가. 영리를 목적으로 할 때\n나. 술에 취했을 때\n다. 요금을 내지 않았을 때",
+        "Отказ возможен в случаях:\nж) продажа товаров;\nз) шум;\nи) порча имущества;\nк) неуплата.",
+    ] {
+        assert_eq!(groups(&format!("{list}\n\nMore is below.")), [list, "More is below."]);
+    }
+}
+
+#[test]
+fn commands_stay_with_the_paragraph_above_them() {
+    let paragraph = "Nothing may use it. Pipe it to the other host over ssh.";
+    let commands = "    docker run --rm alpine tar -cf - . \\\n      | ssh new \"tar -xf -\"";
+    let groups_of = |below: &str| groups(&format!("{paragraph}\n\n{below}\n\nThen go on.")).len();
+    assert_eq!(
+        (groups_of(commands), groups_of("    timedatectl status"), groups_of("    The deep sea is cold.")),
+        (3, 3, 4)
+    );
+}
+
+#[test]
 fn the_rest_of_an_item_may_stand_on_the_next_page() {
     let item = "9.2 The seller shall mend a pump, unless\nPage 6 of 11\n\nthe cause was sand in the water.";
     let page = format!("9.1 The buyer looks at each pump.\n{item}\n9.3 Others count.\n9.4 Some do.\nPage 7 of 11");
@@ -240,6 +274,13 @@ fn options_of_a_program_are_read_one_by_one() {
         groups(&format!("options:\n  {}\n", options.join("\n  "))),
         [&first, options[1], options[2], options[3]]
     );
+    let other_script = [
+        "-f ФОРМАТ    формат файла: srt, vtt;\n               иначе по расширению",
+        "-t ФОРМАТ    формат результата",
+        "-o КАТАЛОГ   куда записать\n               результат",
+        "-s СЕКУНДЫ   сдвинуть все метки",
+    ];
+    assert_eq!(groups(&format!("Ключи:\n  {}\n", other_script.join("\n  "))).len(), 4);
 }
 
 #[test]

@@ -3,13 +3,20 @@
 
 use super::run::{Lines, Run};
 use crate::text::page::BlockKind;
-use crate::text::pieces::lines::indent;
+use crate::text::pieces::lines::{LineShape, indent};
+use crate::text::pieces::list_marks::Mark;
 
 /// Lines of a statement of SQL.
 const LONGEST_QUERY: usize = 30;
 
 /// Blank lines inside code.
 const MAX_BLANK_LINES: usize = 3;
+
+/// Words of a command without any mark.
+const MAX_COMMAND_WORDS: usize = 4;
+
+/// Spaces before commands: what stands farther from the left edge is a date, a name or the number of a page.
+const DEEPEST_COMMANDS: usize = 8;
 
 /// Words that start a statement of a program. In prose they are words too, so a mark of code has to follow.
 const KEYWORDS: [&str; 47] = [
@@ -52,6 +59,9 @@ enum Class {
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let first = lines.get(at).ok_or(at + 1)?;
+    if let Some(end) = commands_end(lines, at) {
+        return Ok(Run { blocks: lines.blocks(at..end, BlockKind::Code).collect(), end });
+    }
     let is_head = || lines.get(at + 1) == Some("{");
     let begins = lines.marks.has_code() && class(first) != Class::Other
         || lines.marks.has_quote() && (opens_string(first).is_some() || class(first) == Class::Comment)
@@ -131,6 +141,38 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     Ok(Run { blocks, end })
 }
 
+/// The end of commands without a prompt: a paragraph in lower case that stands deeper than the one above it, and has no
+/// sentence.
+fn commands_end(lines: &Lines<'_>, at: usize) -> Option<usize> {
+    let depth = indent(lines.get(at)?);
+    let is_blank = |line: usize| lines.get(line).is_none_or(|line| line.trim().is_empty());
+    let is_deeper = |line: &str| indent(line) < depth && depth <= indent(line) + DEEPEST_COMMANDS;
+    let is_below = at > 1 && is_blank(at - 1) && !is_blank(at - 2) && lines.get(at - 2).is_some_and(is_deeper);
+    if !is_below || lines.shape(at) != LineShape::Text {
+        return None;
+    }
+    let mut end = at;
+    let mut goes_on = false;
+    while let Some(line) = lines.get(end).filter(|line| !line.trim().is_empty()) {
+        if indent(line) < depth || !goes_on && !is_command(line.trim()) {
+            return None;
+        }
+        goes_on = line.ends_with('\\');
+        end += 1;
+    }
+    Some(end)
+}
+
+/// `docker system df -v | grep web`, `timedatectl status`
+fn is_command(line: &str) -> bool {
+    let is_short = || line.split(' ').count() <= MAX_COMMAND_WORDS;
+    let has_mark =
+        || line.contains(" -") || line.contains(" | ") || line.contains(['/', '=', '\\', '_', '<', '>', '&', '$', '@']);
+    line.starts_with(|c: char| c.is_ascii_lowercase() || matches!(c, '.' | '/' | '~' | '$'))
+        && (!line.ends_with(['.', '!', '?', ':', ',', ';']) || line.ends_with(" ."))
+        && (is_short() || has_mark())
+}
+
 /// Whether a line only ends what is above: `})`, `end`.
 fn closes(text: &str) -> bool {
     text.starts_with(['}', ')', ']', '{']) || matches!(text, "end" | "end;" | "fi" | "done" | "esac" | "*/")
@@ -169,6 +211,10 @@ fn class(line: &str) -> Class {
     let text = line.trim();
     let bytes = text.as_bytes();
     let Some(first) = bytes.first() else { return Class::Other };
+    // An item of a list may end with a semicolon: `b) the joints;`
+    if bytes.get(1) == Some(&b')') && Mark::at_start(text).is_some() {
+        return Class::Other;
+    }
     match first {
         b'#' if text.starts_with("#!")
             || text.starts_with("#include")

@@ -105,8 +105,8 @@ fn is_rule(lines: &Lines<'_>, line: usize) -> bool {
 struct Shape<'text> {
     text: &'text str,
     indent: usize,
-    /// Bytes of the parts between wide gaps: two spaces, a tab, a leader of dots.
-    cells: Vec<Range<usize>>,
+    /// The parts between wide gaps: two spaces, a tab, a leader of dots.
+    cells: Vec<Cell>,
     /// For each of the first words, whether it is a number.
     numbers: Vec<bool>,
     ends_with_number: bool,
@@ -115,6 +115,12 @@ struct Shape<'text> {
     tabs: usize,
     commas: usize,
     semicolons: usize,
+}
+
+struct Cell {
+    bytes: Range<usize>,
+    /// Characters, so that cells stand below each other in any script.
+    columns: Range<usize>,
 }
 
 impl<'text> Shape<'text> {
@@ -168,7 +174,7 @@ impl<'text> Shape<'text> {
 
     /// Whether more than two spaces are between its columns, as no prose has.
     fn has_wide_gap(&self) -> bool {
-        self.cells.windows(2).any(|pair| pair[1].start - pair[0].end > MIN_WIDE_GAP) && self.tabs == 0
+        self.cells.windows(2).any(|pair| pair[1].columns.start - pair[0].columns.end > MIN_WIDE_GAP) && self.tabs == 0
     }
 
     /// Whether both have columns at the same places.
@@ -179,17 +185,21 @@ impl<'text> Shape<'text> {
             return false;
         }
         // In justified prose, the last words end at the same place.
-        let is_word = |cell: &Range<usize>| !self.text[cell.clone()].contains(' ');
-        let is_shared = |cell: &&Range<usize>| {
-            others[1..].iter().any(|other| other.start == cell.start || other.end == cell.end && is_word(cell))
+        let is_word = |cell: &Cell| !self.text[cell.bytes.clone()].contains(' ');
+        let is_shared = |cell: &&Cell| {
+            let (columns, is_word) = (&cell.columns, is_word(cell));
+            let stands_below =
+                |other: &Range<usize>| other.start == columns.start || other.end == columns.end && is_word;
+            others[1..].iter().any(|other| stands_below(&other.columns))
         };
         let shared = cells[1..].iter().filter(is_shared).count();
         let is_label = |shape: &Self| {
-            shape.cells.iter().any(|cell| shape.text[cell.clone()].split(' ').count() <= MAX_LABEL_WORDS)
+            shape.cells.iter().any(|cell| shape.text[cell.bytes.clone()].split(' ').count() <= MAX_LABEL_WORDS)
         };
         // Justified prose has gaps of two spaces, at random places.
-        let is_wide =
-            |shape: &Self| shape.cells.windows(2).any(|pair| pair[1].start - pair[0].end > 2) || shape.tabs > 0;
+        let is_wide = |shape: &Self| {
+            shape.cells.windows(2).any(|pair| pair[1].columns.start - pair[0].columns.end > 2) || shape.tabs > 0
+        };
         let is_like = if is_wide(self) && is_wide(other) {
             shared * 2 >= fewer - 1 && shared > 0 || fewer > 2 && cells.len() == others.len()
         } else {
@@ -202,12 +212,12 @@ impl<'text> Shape<'text> {
     fn is_continued_by(&self, next: &Self) -> bool {
         self.cells.len() > 1
             && next.indent > self.indent
-            && self.cells[1..].iter().any(|cell| cell.start == next.indent)
+            && self.cells[1..].iter().any(|cell| cell.columns.start == next.indent)
     }
 
     /// Whether this names the columns of the rows that start with a line.
     fn is_header(&self, lines: &Lines<'_>, rows: usize, has_rule: bool) -> bool {
-        let cells = self.cells.iter().map(|cell| &self.text[cell.clone()]);
+        let cells = self.cells.iter().map(|cell| &self.text[cell.bytes.clone()]);
         let are_names = cells.clone().all(|name| {
             name.chars().count() <= LONGEST_NAME
                 && (!name.ends_with(['.', ',', ':', ';', '!', '?'])
@@ -238,9 +248,14 @@ fn first_word(text: &str) -> &str {
 }
 
 /// The parts of a line between wide gaps, from a byte on.
-fn cells(text: &str, start: usize) -> Vec<Range<usize>> {
+fn cells(text: &str, start: usize) -> Vec<Cell> {
     let bytes = text.as_bytes();
-    let mut cells = Vec::new();
+    let mut cells: Vec<Cell> = Vec::new();
+    let cell = |bytes: Range<usize>, before: Option<&Cell>| {
+        let (byte, column) = before.map_or((0, 0), |cell| (cell.bytes.end, cell.columns.end));
+        let start = column + width(&text[byte..bytes.start]);
+        Cell { columns: start..start + width(&text[bytes.clone()]), bytes }
+    };
     let mut at = start + indent(&text[start..]);
     let mut start = at;
     while at < bytes.len() {
@@ -249,7 +264,7 @@ fn cells(text: &str, start: usize) -> Vec<Range<usize>> {
         let ends_sentence = spaces == 2 && at > 0 && matches!(bytes[at - 1], b'.' | b'!' | b'?' | b'"' | b')');
         if spaces > 1 && !ends_sentence || bytes[at] == b'\t' || dots > 2 {
             if at > start {
-                cells.push(start..at);
+                cells.push(cell(start..at, cells.last()));
             }
             at += spaces.max(dots);
             start = at;
@@ -258,7 +273,7 @@ fn cells(text: &str, start: usize) -> Vec<Range<usize>> {
         }
     }
     if start < text.len() {
-        cells.push(start..text.len());
+        cells.push(cell(start..text.len(), cells.last()));
     }
     cells
 }
