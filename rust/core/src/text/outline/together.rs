@@ -202,7 +202,7 @@ impl Groups<'_> {
                 if is_menu {
                     heading_chars = 0;
                 } else if self.view.is_title_of_list(unit, next) || self.view.is_term(unit, next) {
-                    let end = self.view.outline.outermost(next).units.end;
+                    let end = self.view.list_end(self.view.outline.outermost(next));
                     self.join_to(unit, next, &Announced { start: unit, end, is_answer: false });
                 } else {
                     self.joins[next] = true;

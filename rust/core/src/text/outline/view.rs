@@ -90,7 +90,7 @@ impl<'page> View<'page> {
         let list = self.outline.outermost(next);
         let of_list = |unit: usize| self.outline.node(self.leaf(unit).parent).parent;
         let is_flat = || list.units.clone().all(|unit| of_list(unit) == of_list(next));
-        let is_all = || self.outline.node(list.parent).units.end == list.units.end && is_flat();
+        let is_all = || self.outline.node(list.parent).units.end == self.list_end(list) && is_flat();
         self.outline.has_items(next)
             && !self.is_dialogue(next)
             && matches!(list.kind, NodeKind::List(_))
@@ -281,19 +281,23 @@ impl<'page> View<'page> {
     }
 
     /// Whether a sentence goes on after an interruption: the rest starts in lower case, or the words of a header or footer
-    /// stand before it, and no mark ends its long beginning: in German a noun may follow.
+    /// stand before it, and no mark ends its long beginning: a German noun or a number may follow.
     pub(super) fn goes_on(&self, unit: usize, rest: usize) -> bool {
         let text = self.unit(unit);
         if !is_open(text) || self.unit(rest).starts_with(char::is_lowercase) {
             return is_open(text);
         }
+        let is_amount = |text: &str| {
+            let (number, unit) = text.split_once(' ').unwrap_or_default();
+            number.bytes().all(|byte| byte.is_ascii_digit()) && unit.starts_with(char::is_lowercase)
+        };
         let is_footer = |unit: usize| {
             let text = self.unit(unit);
             !text.starts_with(['<', '[']) && text.contains(char::is_alphanumeric)
         };
         text.len() >= SHORTEST_BEGINNING
             && text.rsplit(' ').next().is_some_and(|last| last.chars().all(char::is_lowercase))
-            && self.unit(rest).starts_with(char::is_alphabetic)
+            && (self.unit(rest).starts_with(char::is_alphabetic) || is_amount(self.unit(rest)))
             && (unit + 1..rest).any(is_footer)
     }
 }

@@ -239,12 +239,18 @@ fn east_asian_article(text: &str, first: char) -> Option<Mark<'_>> {
 
 /// Whether the first letter stands alone, as in `a)` and `B. `.
 fn is_single(text: &str) -> bool {
-    text.chars().nth(1).is_none_or(|second| !second.is_alphanumeric())
+    text.chars().nth(1).is_none_or(|second| !second.is_alphanumeric() && !is_sign_of_india(second))
+}
+
+/// Signs inside words that are no letters by themselves: `प्रश्न`.
+fn is_sign_of_india(c: char) -> bool {
+    matches!(c, '\u{900}'..='\u{dff}') && !c.is_numeric() && !matches!(c, '।' | '॥')
 }
 
 /// `Step 1.`, `Art. 2`, `§3`, `Q4:`
 fn labelled(text: &str) -> Option<Mark<'_>> {
-    let word_end = text.find(|c: char| !c.is_alphabetic() && !matches!(c, '§' | '№' | '#')).unwrap_or(text.len());
+    let is_inside = |c: char| c.is_alphabetic() || matches!(c, '§' | '№' | '#') || is_sign_of_india(c);
+    let word_end = text.find(|c| !is_inside(c)).unwrap_or(text.len());
     let with_stop = word_end + usize::from(text[word_end..].starts_with('.'));
     let label = &text[..with_stop];
     if word_end == 0 || word_end > LONGEST_LABEL || is_caption(text) {
@@ -461,6 +467,7 @@ mod tests {
             ("第三条 本法", "第三条", true),
             ("제3조 목적", "제3조", true),
             ("١. افتح", "١.", false),
+            ("प्रश्न 2. पौधे", "प्रश्न 2.", false),
             ("Step 1. b", "Step 1.", true),
             ("Art. 12. b", "Art. 12.", true),
             ("§ 3. b", "§ 3.", true),

@@ -203,6 +203,12 @@ fn a_list_may_go_on_on_the_next_page() {
     let text = first + &page(8, "   - a bottle of water\n\nIllness\n\nChildren with a fever stay at home.");
     let list = groups(&text).into_iter().find(|group| group.starts_with("On the first")).unwrap();
     assert!(list.ends_with("of water"), "{list}");
+    let foot = "School - Ferry Nab              Page";
+    let page = |number: u8, rest: &str| format!("School          Notes\n\n{rest}\n\n{foot} {number}\n\n");
+    let text = page(1, "What to bring\n\n  - a towel\n  - a jacket")
+        + &page(2, "  - a lunch\n\nWhere you sleep\n\nIn a bunk.");
+    let list = groups(&text).into_iter().find(|group| group.starts_with("What to bring")).unwrap();
+    assert!(list.ends_with("a lunch"), "{list}");
     let list = "断られる場合\n次のときは、お断りします\n・営利を目的とするとき\n・酒気を帯びているとき";
     assert_eq!(groups(&format!("{list}\n\n利用料金\n六百円です。"))[0], list);
 }

@@ -27,7 +27,7 @@ const MAX_LABEL_WORDS: usize = 4;
 const MIN_PREFIX: usize = 4;
 const LONGEST_MESSAGE: usize = 200;
 
-/// Characters of the longest name of a column, and bytes of one that is abbreviated: `Nr.`
+/// Characters of the longest name of a column, and of a word in it that is abbreviated: `Nr.`
 const LONGEST_NAME: usize = 30;
 const LONGEST_ABBREVIATION: usize = 6;
 
@@ -221,7 +221,7 @@ impl<'text> Shape<'text> {
         let are_names = cells.clone().all(|name| {
             name.chars().count() <= LONGEST_NAME
                 && (!name.ends_with(['.', ',', ':', ';', '!', '?'])
-                    || name.len() <= LONGEST_ABBREVIATION && name.ends_with('.'))
+                    || name.ends_with('.') && name.rsplit(' ').next().map_or(0, width) <= LONGEST_ABBREVIATION)
         });
         let words = self.text.split_whitespace();
         let has_number = words.clone().any(is_number);
