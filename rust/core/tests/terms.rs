@@ -203,8 +203,9 @@ fn query_terms_skip_stop_words_unless_there_is_nothing_else() {
     assert_eq!(words("¿Donde esta Málaga?", Language::Spanish), owned(&[("Málaga", 1.0)]));
     assert_eq!(words("top_k", Language::English), owned(&[("top_k", 1.0), ("top", 0.5), ("k", 0.5)]));
     assert_eq!(words("", Language::English), owned(&[]));
-    let numbered = owned(&[("error", 1.0), ("E18", 2.0), ("E", 0.5), ("18", 0.5), ("part", 1.0), ("7", 1.0)]);
-    assert_eq!(words("error E18, part 7", Language::English), numbered);
+    let numbered =
+        owned(&[("error", 1.0), ("E18", 3.0), ("E", 0.5), ("18", 0.5), ("part", 1.0), ("7", 1.0), ("74", 2.0)]);
+    assert_eq!(words("error E18, part 7, 74", Language::English), numbered);
     // A single letter means more with the noun before it, even if it is a stop word.
     let lettered = owned(&[("plan", 1.0), ("plan A", 1.0), ("cost", 1.0)]);
     assert_eq!(words("What does plan A cost?", Language::English), lettered);

@@ -112,10 +112,15 @@ pub struct QueryTerm {
     pub text: String,
 }
 
+/// Whether digits follow letters in a word: `E18`, `v2.0`, not `20th`.
+fn is_code(word: &str) -> bool {
+    word.len() > 2 && word.starts_with(char::is_alphabetic) && word.contains(char::is_numeric)
+}
+
 /// The terms of a query, each once, in the order of the query.
 ///
 /// Stop words are left out unless the query has nothing else. A word has weight 1, one of several characters with digits
-/// 2 (a year, an error's code, a train's number tell alike sections and rows apart), a part of a compound ½ (a query for
+/// 2 (a year, a train's number tell alike sections and rows apart), a code 3 (`E2041` names one thing), a part of a compound ½ (a query for
 /// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
@@ -129,6 +134,7 @@ pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
             continue;
         }
         let weight = match role {
+            TermRole::Whole if is_code(span.of(query)) => 3.0,
             TermRole::Whole if span.len() > 1 && span.of(query).contains(char::is_numeric) => 2.0,
             TermRole::Whole | TermRole::Lettered => 1.0,
             TermRole::Part => 0.5,
