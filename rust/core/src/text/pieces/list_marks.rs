@@ -126,7 +126,7 @@ impl Number {
 fn is_next_letter((one, next): (u32, u32)) -> bool {
     let is_pair = |(first, second): (char, char)| (u32::from(first), u32::from(second)) == (one, next);
     let has_pair = |letters: &&str| letters.chars().zip(letters.chars().skip(1)).any(is_pair);
-    next == one + 1 || ALPHABETS.iter().any(|letters| has_pair(&letters))
+    next == one + 1 || ALPHABETS.iter().any(has_pair)
 }
 
 impl<'text> Mark<'text> {
