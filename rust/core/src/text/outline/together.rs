@@ -388,7 +388,7 @@ impl Groups<'_> {
         let start = match self.view.question_start(unit, next) {
             Some(start) => start,
             None if is_entry => start,
-            None if is_question => unit,
+            None if is_question => self.view.question_line(unit).unwrap_or(unit),
             None if introduces(text) => return whole(self.introduced_end(next)),
             None => return None,
         };

@@ -18,6 +18,11 @@ const MAX_GROUP_CHARS: usize = 600;
 /// Sentences of a question with a label, less one.
 const MAX_QUESTION: usize = 5;
 
+/// Sentences before the question of its line, of the answer above it, and characters of that line.
+const MAX_BEFORE_QUESTION: usize = 2;
+const MAX_ANSWER: usize = 8;
+const MAX_QUESTION_CHARS: usize = 160;
+
 /// Sentences of the notes at the foot of a page.
 const MAX_NOTES: usize = 6;
 
@@ -212,9 +217,19 @@ impl<'page> View<'page> {
                 && !self.unit(turn.start).starts_with('>');
             return turn.len() <= MAX_QUESTION && !is_older && (turn.clone().any(asks) || is_prompt());
         }
-        let is_first = unit == 0 || self.gap(unit).contains('\n');
         let is_last = unit + 1 == self.spans.len() || self.gap(unit + 1).contains('\n');
-        is_first && is_last && self.is_question(unit)
+        is_last && self.is_question(unit) && self.question_line(unit).is_some()
+    }
+
+    /// The start of the line that ends with a question, if it has nothing else; or little, where it begins a paragraph below a
+    /// question and its answer: `You played in Nancy. Why did you leave?`
+    pub(super) fn question_line(&self, unit: usize) -> Option<usize> {
+        let begins_line = |unit: &usize| *unit == 0 || self.gap(*unit).contains('\n');
+        let start = (unit.saturating_sub(MAX_BEFORE_QUESTION)..=unit).rev().find(begins_line)?;
+        let is_short = || self.chars[unit].1 - self.chars[start].0 <= MAX_QUESTION_CHARS;
+        let is_line = |unit: usize| begins_line(&unit) && begins_line(&(unit + 1)) && self.is_question(unit);
+        let is_below = || (start.saturating_sub(MAX_ANSWER)..start).any(is_line);
+        (start == unit || self.paragraphs[unit] == start && is_short() && is_below()).then_some(start)
     }
 
     pub(super) fn is_question(&self, unit: usize) -> bool {

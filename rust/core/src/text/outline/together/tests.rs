@@ -197,6 +197,16 @@ fn a_table_with_columns_to_look_up_is_read_by_rows_unless_a_caption_is_about_all
 }
 
 #[test]
+fn a_question_may_have_a_sentence_before_it() {
+    let answers = [
+        "Comment êtes-vous venue à la musique ?\nPar ma grand-mère, qui tenait l'harmonium.",
+        "Vous jouiez à Nancy. Pourquoi avoir quitté l'orchestre ?\nÀ cause d'une tendinite. J'ai choisi le bois.",
+        "Et maintenant ?\nJe joue le dimanche.",
+    ];
+    assert_eq!(groups(&answers.join("\n\n")), answers);
+}
+
+#[test]
 fn a_list_may_go_on_on_the_next_page() {
     let page = |number: u8, text: &str| format!("Handbook    2023\n\n{text}\n\n                {number}\n\n");
     let first = page(7, "On the first day a child must have\n\n   - a rucksack\n   - rain trousers");
