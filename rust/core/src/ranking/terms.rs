@@ -120,8 +120,8 @@ fn is_code(word: &str) -> bool {
 /// The terms of a query, each once, in the order of the query.
 ///
 /// Stop words are left out unless the query has nothing else. A word has weight 1, one of several characters with digits
-/// 2 (a year, a train's number tell alike sections and rows apart), a code 3 (`E2041` names one thing), a part of a compound ½ (a query for
-/// `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
+/// 2 (a year, a train's number tell alike sections and rows apart), a code 3 (`E2041` names one thing), a part of a
+/// compound ½ (a query for `max_batch_tokens` wants the whole more than any `batch`), and a pair of Hiragana ¼.
 pub fn query_terms(query: &str, language: Language) -> Vec<QueryTerm> {
     let mut all = Vec::new();
     to_the_end(|check| scan(query, language, check, &mut |term, span, role| all.push((term, span, role))));

@@ -145,15 +145,15 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
 /// sentence.
 fn commands_end(lines: &Lines<'_>, at: usize) -> Option<usize> {
     let depth = indent(lines.get(at)?);
-    let is_blank = |line: usize| lines.get(line).is_none_or(|line| line.trim().is_empty());
-    let is_deeper = |line: &str| indent(line) < depth && depth <= indent(line) + DEEPEST_COMMANDS;
-    let is_below = at > 1 && is_blank(at - 1) && !is_blank(at - 2) && lines.get(at - 2).is_some_and(is_deeper);
+    let is_flatter = |line: &str| indent(line) < depth && depth <= indent(line) + DEEPEST_COMMANDS;
+    let is_below =
+        at > 1 && lines.is_blank(at - 1) && !lines.is_blank(at - 2) && lines.get(at - 2).is_some_and(is_flatter);
     if !is_below || lines.shape(at) != LineShape::Text {
         return None;
     }
     let mut end = at;
     let mut goes_on = false;
-    while let Some(line) = lines.get(end).filter(|line| !line.trim().is_empty()) {
+    while let Some(line) = lines.get(end).filter(|_| !lines.is_blank(end)) {
         if indent(line) < depth || !goes_on && !is_command(line.trim()) {
             return None;
         }
