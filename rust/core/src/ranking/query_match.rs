@@ -118,7 +118,8 @@ impl<'page> QueryMatch<'page> {
             correct_spelling(&mut terms, page_terms, text, parsed.language, check)?;
             check()?;
             let postings = page_terms.find_checked(&terms, check);
-            bm25 = postings.bm25(&without_headers(&parsed.windows, &parsed.units.tables));
+            let windows = without_headers(&parsed.windows, &parsed.units.tables);
+            bm25 = postings.bm25_with_names(&windows, &parsed.units.names);
             let title = page.title.map_or_else(Vec::new, |title| terms_of(title, parsed.language));
             let title: Vec<Term> = title.iter().map(|word| word.term).collect();
             language_coverage = postings.language_coverage(seeds, &title, TITLE_CREDIT);

@@ -23,6 +23,9 @@ const K1: f64 = 1.2;
 /// Strength of length normalization.
 const B: f64 = 0.75;
 
+/// How often a term counts in a range that lacks it, but whose subject it names.
+const NAMED: f64 = 0.5;
+
 /// The share of the query that a unit lacks and those have that name its subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct AddedCoverage {
@@ -135,6 +138,11 @@ impl PostingList {
         self.distinct_units += usize::from(self.units.last() != Some(&unit));
         self.units.push(unit);
     }
+
+    fn is_in(&self, units: &Range<usize>) -> bool {
+        let first = self.units.partition_point(|unit| (*unit as usize) < units.start);
+        self.units.get(first).is_some_and(|unit| (*unit as usize) < units.end)
+    }
 }
 
 impl QueryPostings<'_> {
@@ -156,6 +164,12 @@ impl QueryPostings<'_> {
     ///
     /// If a range ends after the last unit.
     pub fn bm25(&self, ranges: &[Range<usize>]) -> Vec<f32> {
+        self.bm25_with_names(ranges, &Breadcrumbs::default())
+    }
+
+    /// As [`Self::bm25`], but a term that a range lacks, and that names the subject of one of its units, counts
+    /// [`NAMED`] times. Otherwise a page's title would tell its first section from the others.
+    pub(crate) fn bm25_with_names(&self, ranges: &[Range<usize>], names: &Breadcrumbs) -> Vec<f32> {
         let starts = &self.page.starts;
         let length = |range: &Range<usize>| starts[range.end.max(range.start)] - starts[range.start];
         let total: f64 = ranges.iter().map(|range| f64::from(length(range))).sum();
@@ -164,12 +178,18 @@ impl QueryPostings<'_> {
         let norms: Vec<f64> =
             ranges.iter().map(|range| K1 * (1.0 - B + B * f64::from(length(range)) / average)).collect();
         let mut scores = vec![0.0; ranges.len()];
-        self.count_in(ranges, |term, _, counts| {
-            let holding = counts.iter().filter(|counted| **counted > 0).count();
-            let weight = f64::from(term.weight) * inverse_frequency(documents, f64::from(count(holding)));
-            for ((score, &counted), norm) in scores.iter_mut().zip(counts).zip(&norms) {
-                let counted = f64::from(counted);
-                *score += weight * counted * (K1 + 1.0) / (counted + norm);
+        let mut frequencies = vec![0.0; ranges.len()];
+        let mut before = vec![0; starts.len()];
+        self.count_in(ranges, |term, list, counts| {
+            count_named(list, names, &mut before);
+            for ((frequency, range), counted) in frequencies.iter_mut().zip(ranges).zip(counts) {
+                let is_named = *counted == 0 && before[range.end.max(range.start)] > before[range.start];
+                *frequency = if is_named { NAMED } else { f64::from(*counted) };
+            }
+            let holding: f64 = frequencies.iter().map(|frequency| frequency.min(1.0)).sum();
+            let weight = f64::from(term.weight) * inverse_frequency(documents, holding);
+            for ((score, frequency), norm) in scores.iter_mut().zip(&frequencies).zip(&norms) {
+                *score += weight * frequency * (K1 + 1.0) / (frequency + norm);
             }
         });
         single(scores)
@@ -205,24 +225,21 @@ impl QueryPostings<'_> {
     pub(crate) fn added_coverage(&self, names: &Breadcrumbs) -> Vec<AddedCoverage> {
         let share = self.shares();
         let mut added = vec![AddedCoverage::default(); self.page.units()];
-        let (mut own, mut inherited) = (Vec::new(), Vec::new());
         let rarity = |term: &QueryTerm| term.weight * term.rarity;
         let all: f32 = self.query.iter().map(rarity).sum();
-        let runs = names.runs();
-        self.count_in(&runs, |term, list, counts| {
+        for (term, list) in self.found() {
             let share = share(term, list) as f32;
-            own.clear();
-            own.extend(counts.iter().map(|count| *count > 0));
-            names.inherit(&own, &mut inherited);
+            let has_term = names.with_inherited(|units| list.is_in(units));
             let mut having = list.units.iter().map(|unit| *unit as usize).peekable();
             for (unit, added) in added.iter_mut().enumerate() {
                 while having.next_if(|other| *other < unit).is_some() {}
                 let Some(name) = names.innermost(unit).filter(|_| having.peek() != Some(&unit)) else { continue };
-                added.nearest += if own[name] { share } else { 0.0 };
-                added.any += if inherited[name] { share } else { 0.0 };
-                added.by_language += if inherited[name] && all > 0.0 { rarity(term) / all } else { 0.0 };
+                let (own, inherited) = has_term[name];
+                added.nearest += if own { share } else { 0.0 };
+                added.any += if inherited { share } else { 0.0 };
+                added.by_language += if inherited && all > 0.0 { rarity(term) / all } else { 0.0 };
             }
-        });
+        }
         added
     }
 
@@ -260,14 +277,17 @@ impl QueryPostings<'_> {
         covered.into_iter().map(|covered| if all > 0.0 { covered / all } else { 0.0 }).collect()
     }
 
+    /// The terms that the page has, until the call ends.
+    fn found(&self) -> impl Iterator<Item = (&QueryTerm, &PostingList)> {
+        let terms = self.query.iter().zip(&self.lists).filter(|(_, list)| list.distinct_units > 0);
+        terms.take_while(|_| (self.check)().is_ok())
+    }
+
     /// Calls `each` for every term on the page, with the number of its occurrences in each range.
     fn count_in(&self, ranges: &[Range<usize>], mut each: impl FnMut(&QueryTerm, &PostingList, &[u32])) {
         let mut counts = vec![0_u32; ranges.len()];
         let mut before = vec![0_u32; self.page.starts.len()];
-        for (term, list) in self.query.iter().zip(&self.lists).filter(|(_, list)| list.distinct_units > 0) {
-            if (self.check)().is_err() {
-                return;
-            }
+        for (term, list) in self.found() {
             prefix_sums(&list.units, &mut before);
             for (range, count) in ranges.iter().zip(&mut counts) {
                 *count = before[range.end.max(range.start)] - before[range.start];
@@ -298,6 +318,16 @@ fn prefix_sums(units: &[u32], before: &mut [u32]) {
     }
 }
 
+/// Sets `before[i]` to the number of units below `i` whose subject a term names.
+fn count_named(list: &PostingList, names: &Breadcrumbs, before: &mut [u32]) {
+    let has_term = names.with_inherited(|units| list.is_in(units));
+    let mut seen = 0;
+    for (unit, slot) in before.iter_mut().enumerate() {
+        *slot = seen;
+        seen += u32::from(names.innermost(unit).is_some_and(|name| has_term[name].1));
+    }
+}
+
 /// Counts are stored in 32 bits: a page with more terms does not fit in memory.
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
@@ -322,5 +352,18 @@ mod tests {
             ((1.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 0.0))
         );
         assert_eq!((of("winter ferries"), of("winter sledges").1 < 0.5, of("")), ((0.5, 1.0), true, (0.0, 0.0)));
+    }
+    #[test]
+    fn a_name_counts_in_all_that_it_names() {
+        let text =
+            "# Checks before each tour\n\nGuides sign here. It is short.\n\n## Brakes\n\nPads are thick. No oil.\n";
+        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
+        let page = PageTerms::new(text, &units.spans, Language::English);
+        let ranges: Vec<Range<usize>> = units.groups.clone();
+        let query = query_terms("checks before a tour", Language::English);
+        let plain = page.find(&query).bm25(&ranges);
+        let named = page.find(&query).bm25_with_names(&ranges, &units.names);
+        assert_eq!(plain.iter().filter(|score| **score > 0.0).count(), 1);
+        assert!(named.iter().all(|score| *score > 0.0) && named[0] < plain[0], "{named:?}");
     }
 }

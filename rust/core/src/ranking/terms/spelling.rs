@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 
 /// Weight of a word of the page that is only close to one of the query.
-const CORRECTED_WEIGHT: f32 = 0.8;
+const CORRECTED_WEIGHT: f32 = 0.9;
 
 /// Letters of the shortest word that is corrected, and of the shortest one with two errors.
 const MIN_LETTERS: usize = 5;

@@ -57,23 +57,20 @@ impl Breadcrumbs {
         std::iter::successors(innermost, around).map(|(units, _)| units).take(MAX_NAMES)
     }
 
-    /// The units of each name; a name around another comes before it.
-    pub(crate) fn runs(&self) -> Vec<Range<usize>> {
-        self.names.iter().map(|(units, _)| units.clone()).collect()
-    }
-
-    /// The place of a unit's innermost name in [`Self::runs`].
+    /// The place of a unit's innermost name among all.
     pub(crate) fn innermost(&self, unit: usize) -> Option<usize> {
         (self.innermost.get(unit).copied().unwrap_or(0) as usize).checked_sub(1)
     }
 
-    /// For each name, whether this is true of it or of one around it.
-    pub(crate) fn inherit(&self, own: &[bool], inherited: &mut Vec<bool>) {
-        inherited.clear();
-        for ((_, outer), own) in self.names.iter().zip(own) {
-            let around = (*outer as usize).checked_sub(1).is_some_and(|outer| inherited[outer]);
-            inherited.push(*own || around);
+    /// For each name, whether this is true of its units, and whether of those of any name around it too.
+    pub(crate) fn with_inherited(&self, is_true: impl Fn(&Range<usize>) -> bool) -> Vec<(bool, bool)> {
+        let mut found: Vec<(bool, bool)> = Vec::with_capacity(self.names.len());
+        for (units, outer) in &self.names {
+            let own = is_true(units);
+            let around = (*outer as usize).checked_sub(1).is_some_and(|outer| found[outer].1);
+            found.push((own, own || around));
         }
+        found
     }
 
     /// The approximate size in memory.
