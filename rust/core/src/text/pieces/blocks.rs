@@ -41,8 +41,9 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
         blocks: Vec::new(),
         group: Vec::new(),
         widest: 0,
-        item_indent: None,
+        item: None,
         depth: 0,
+        open_items: Vec::new(),
         fence: None,
         literal: None,
         in_table: false,
@@ -91,10 +92,12 @@ struct BlockSplitter<'text> {
     group: Vec<Line>,
     /// Width of the widest of them.
     widest: usize,
-    /// Indentation of the list item that the group belongs to.
-    item_indent: Option<usize>,
+    /// The list item that the group belongs to.
+    item: Option<ItemPart>,
     /// How many lists that item is in.
     depth: u8,
+    /// The indentations and depths of the items around the next line, outermost first.
+    open_items: Vec<(usize, u8)>,
     /// The mark and length of the fence around the current code.
     fence: Option<(u8, u16)>,
     /// Indentation of a line that ends with `::`, as long as the lines after it are indented more: they are code.
@@ -108,6 +111,13 @@ struct BlockSplitter<'text> {
     check: &'text Check<'text>,
 }
 
+/// The first paragraph of an item, or a further one.
+#[derive(Clone, Copy)]
+struct ItemPart {
+    indent: usize,
+    continues: bool,
+}
+
 impl BlockSplitter<'_> {
     fn text_of(&self, line: &Line) -> &str {
         line.span().of(self.text)
@@ -116,7 +126,9 @@ impl BlockSplitter<'_> {
     /// Whether a line is in a fence, in indented code, or in a list item.
     fn is_in_block(&self, line: &Line) -> bool {
         let is_deeper = |outer: usize| indent(self.text_of(line)) > outer;
-        self.fence.is_some() || self.literal.is_some_and(is_deeper) || self.item_indent.is_some_and(is_deeper)
+        self.fence.is_some()
+            || self.literal.is_some_and(is_deeper)
+            || self.item.is_some_and(|item| is_deeper(item.indent))
     }
 
     fn add(&mut self, line: Line, next: Option<&Line>) -> Result<()> {
@@ -160,6 +172,7 @@ impl BlockSplitter<'_> {
             }
             LineShape::Title(level) => {
                 self.end_prose()?;
+                self.open_items.clear();
                 let (span, kind) = (line.span(), BlockKind::Heading);
                 self.blocks.push(Block { span, kind, continues: false, level });
             }
@@ -169,11 +182,19 @@ impl BlockSplitter<'_> {
                 self.end_prose()?;
                 self.push(line.start(), line.end(), BlockKind::Heading, false);
             }
-            LineShape::Text => self.gather(line),
+            LineShape::Text => {
+                if self.group.is_empty() {
+                    self.continue_item(&line);
+                }
+                self.gather(line);
+            }
             LineShape::Item if self.is_wrapped_dash(&line, next) => self.gather(line),
             LineShape::Item => {
                 self.end_prose()?;
-                self.item_indent = Some(indent(self.text_of(&line)));
+                let indent = indent(self.text_of(&line));
+                self.open_items.retain(|(other, _)| *other < indent);
+                self.open_items.push((indent, line.depth));
+                self.item = Some(ItemPart { indent, continues: false });
                 self.depth = line.depth;
                 self.gather(line);
             }
@@ -194,6 +215,7 @@ impl BlockSplitter<'_> {
             }
             LineShape::Heading | LineShape::Row | LineShape::Rule { .. } | LineShape::Fence { .. } => {
                 self.end_prose()?;
+                self.open_items.clear();
                 let kind = match line.shape {
                     LineShape::Heading => BlockKind::Heading,
                     LineShape::Row => BlockKind::Row,
@@ -209,6 +231,15 @@ impl BlockSplitter<'_> {
         Ok(())
     }
 
+    /// A paragraph below a blank line belongs to the innermost item whose mark it stands deeper than.
+    fn continue_item(&mut self, line: &Line) {
+        let indent = indent(self.text_of(line));
+        self.open_items.retain(|(other, _)| *other + 1 < indent);
+        if let Some((_, depth)) = self.open_items.last() {
+            (self.item, self.depth) = (Some(ItemPart { indent, continues: true }), *depth);
+        }
+    }
+
     /// Whether a line alone has a page number far from the words next to it.
     fn is_lone_head(&self, line: &Line, next: Option<&Line>) -> bool {
         self.group.is_empty()
@@ -219,7 +250,7 @@ impl BlockSplitter<'_> {
     /// Whether the last line of the group can be a title that the rule below underlines.
     fn is_title(&self) -> bool {
         let is_title = |line: &Line| line.end() - line.start() <= WIDEST_WRAP && !self.text_of(line).ends_with('.');
-        self.item_indent.is_none() && self.group.last().is_some_and(is_title)
+        self.item.is_none() && self.group.last().is_some_and(is_title)
     }
 
     /// Whether a title with or without a number is as long as the rule below it.
@@ -261,7 +292,7 @@ impl BlockSplitter<'_> {
         // Options follow each other without a blank line.
         let is_outer = |above: &Line| column(self.text_of(above)) > column(text) + 1;
         let follows_definition = || self.group.last().is_some_and(is_outer);
-        let is_alone = self.group.is_empty() || self.item_indent.is_none() && (is_option || follows_definition());
+        let is_alone = self.group.is_empty() || self.item.is_none() && (is_option || follows_definition());
         let begins = is_option || content(text).starts_with(char::is_alphanumeric);
         if !is_alone || !begins || !text.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | ']' | '>')) {
             return false;
@@ -293,14 +324,14 @@ impl BlockSplitter<'_> {
         let Some(last) = self.group.last() else { return false };
         let (last, text) = (self.text_of(last), self.text_of(line));
         let is_deeper = indent(text) > indent(last);
-        if self.item_indent.is_some() || is_deeper || ends_sentence(last) || self.widest < NARROWEST_PARAGRAPH {
+        if self.item.is_some() || is_deeper || ends_sentence(last) || self.widest < NARROWEST_PARAGRAPH {
             return false;
         }
         let starts_list = next.is_some_and(|next| {
             let styles = [self.text_of(next), text].map(|line| Mark::at_start(content(line)).map(|mark| mark.style));
             next.shape == LineShape::Item
                 && styles[0] == styles[1]
-                && has_room(text, self.text_of(next), self.widest.max(width(text)))
+                && (self.group.len() == 1 || has_room(text, self.text_of(next), self.widest.max(width(text))))
         });
         !starts_list && !has_room(last, text, self.widest)
     }
@@ -313,6 +344,7 @@ impl BlockSplitter<'_> {
     fn push_header_or_footer(&mut self, line: &Line) -> Result<()> {
         self.end_prose()?;
         self.push(line.start(), line.end(), BlockKind::Rule, false);
+        self.open_items.clear();
         self.begins_page = true;
         Ok(())
     }
@@ -331,13 +363,13 @@ impl BlockSplitter<'_> {
     fn end_prose(&mut self) -> Result<()> {
         let group = std::mem::take(&mut self.group);
         self.widest = 0;
-        let item_indent = self.item_indent.take();
+        let item = self.item.take();
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
         let begins_page = std::mem::take(&mut self.begins_page);
-        let kind = if item_indent.is_some() { BlockKind::Item } else { BlockKind::Prose };
-        let (mut start, mut continues) = (first.start(), false);
+        let kind = if item.is_some() { BlockKind::Item } else { BlockKind::Prose };
+        let (mut start, mut continues) = (first.start(), item.is_some_and(|item| item.continues));
         if group.len() > 1 {
-            let mut soft = self.soft_ends(&group, item_indent)?;
+            let mut soft = self.soft_ends(&group, item.map(|item| item.indent))?;
             // A short first line is a header; the sentence of the page before continues after it.
             if begins_page {
                 let widths = group.iter().map(|line| width(self.text_of(line)));
@@ -347,7 +379,7 @@ impl BlockSplitter<'_> {
             for ((line, next), soft) in group.iter().zip(&group[1..]).zip(soft) {
                 if !soft {
                     self.push(start, line.end(), kind, continues);
-                    (start, continues) = (next.start(), item_indent.is_some());
+                    (start, continues) = (next.start(), item.is_some());
                 }
             }
         }

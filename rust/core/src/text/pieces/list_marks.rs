@@ -4,6 +4,7 @@
 //! sequence with others of their style, which [`super::items`] finds.
 
 use super::table_captions::is_caption;
+use super::terms::introduces_literal;
 
 /// Words before the number of a step or article, which are marks with a number and a full stop or colon.
 const LABELS: [&str; 9] = ["Step", "Art.", "Article", "§", "Schritt", "Artikel", "Étape", "Paso", "Artículo"];
@@ -199,15 +200,23 @@ fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
     is_mark.then_some(Mark { style, number: Number::default(), is_sure: !matches!(first, 'o' | '»' | '›'), end })
 }
 
-/// Boxes to tick and arrows of ASCII: `[ ]`, `[x]`, `->`, `=>`.
+/// Boxes to tick and arrows of ASCII, and directives of reStructuredText: `[ ]`, `[x]`, `->`, `=>`, `.. note::`.
 fn box_or_arrow(text: &str) -> Option<Mark<'_>> {
     let (label, end) = match text.as_bytes() {
+        [b'.', b'.', b' ', name @ ..] if is_directive(name) && !introduces_literal(text) => (&text[..2], 2),
         [b'[', b' ' | b'x' | b'X', b']', b' ', ..] => ("[", 3),
         [b'-' | b'=', b'>', b' ', ..] => (&text[..2], 2),
         _ => return None,
     };
     let style = Style { label, opening: None, closing: None, system: System::Bullet };
     Some(Mark { style, number: Number::default(), is_sure: true, end })
+}
+
+/// `note::`, `py:function:: load(path)`
+fn is_directive(text: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':');
+    let name = text.iter().take_while(|byte| is_of_name(byte)).count();
+    name > 2 && text[..name].ends_with(b"::")
 }
 
 /// `①`, `⑴`, `第三条`

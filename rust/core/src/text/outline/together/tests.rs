@@ -305,3 +305,23 @@ fn a_title_introduces_no_sections() {
     let page = format!("Halden Bearings plc        Report 2023\n\n{}", sections.join("\n\n"));
     assert_eq!(groups(&page).last(), Some(&sections[1]));
 }
+
+#[test]
+fn commands_sources_directives_and_columns_are_whole() {
+    let push = "ann@tern:~/maps$ git push\nTo tern.example\n ! [rejected] tiles -> tiles\nerror: it failed";
+    let list = "ann@tern:~/maps$ ls\n a  b";
+    assert_eq!(groups(&format!("{push}\n{list}\n")), [push, list]);
+    let one = "TY  - JOUR\nAU  - Moss, Ida\nTI  - Eelgrass: a list. And more.\nER  -";
+    let other = "TY  - BOOK\nTI  - Cod\nER  -";
+    assert_eq!(groups(&format!("{one}\n\n{other}\n")), [one, other]);
+    let load =
+        ".. function:: load(path)\n\n   Read one document.\n\n   .. deprecated:: 5.0\n      Use open. It is safe.";
+    let dump = ".. function:: dump(path)\n\n   Write it.";
+    assert_eq!(groups(&format!("{load}\n\n{dump}\n")), [load, dump]);
+    let columns = "Gluing the chine                    Varnishing the rails\n\
+                   Mix no more glue than you can       Thin the first coat by a third.\n\
+                   use in a quarter of an hour. The    It soaks in, and looks poor. Do\n\
+                   glue takes nine hours to set at     not be tempted to add more. Four\n\
+                   15 degrees.";
+    assert_eq!(groups(&format!("{columns}\n\nNext.\n")), [columns, "Next."]);
+}

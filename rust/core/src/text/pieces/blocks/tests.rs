@@ -9,7 +9,7 @@ fn split(text: &str) -> Vec<(&str, BlockKind, bool)> {
 #[expect(clippy::type_complexity, reason = "a table of cases")]
 fn layout_bounds_blocks() {
     use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
-    let cases: [(&str, &[(&str, BlockKind, bool)]); 19] = [
+    let cases: [(&str, &[(&str, BlockKind, bool)]); 21] = [
         ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
         ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
         (
@@ -64,7 +64,17 @@ fn layout_bounds_blocks() {
             "We need:\n- Apples\n  or Pears\n- Plums",
             &[("We need:", Prose, false), ("- Apples\n  or Pears", Item, false), ("- Plums", Item, false)],
         ),
-        ("- One.\n\n  Two.\n", &[("- One.", Item, false), ("  Two.", Prose, false)]),
+        ("- One.\n\n  Two.\n", &[("- One.", Item, false), ("  Two.", Item, true)]),
+        ("- One.\n\nTwo.\n", &[("- One.", Item, false), ("Two.", Prose, false)]),
+        (
+            "A loaf\nIngredients for a tin\n- 250 g of flour\n- 20 g of salt",
+            &[
+                ("A loaf", Heading, false),
+                ("Ingredients for a tin", Prose, false),
+                ("- 250 g of flour", Item, false),
+                ("- 20 g of salt", Item, false),
+            ],
+        ),
         ("1. One\r\n2. Two\r\n   More", &[("1. One", Item, false), ("2. Two\r\n   More", Item, false)]),
         (
             "John Smith\n12 Main Street\nSpringfield",

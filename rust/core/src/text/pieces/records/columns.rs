@@ -32,7 +32,34 @@ const LONGEST_NAME: usize = 30;
 const LONGEST_ABBREVIATION: usize = 6;
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
-    run_with(lines, at, lines.marks)
+    run_with(lines, at, lines.marks).or_else(|read| prose(lines, at).ok_or(read))
+}
+
+/// Two columns of prose, printed line by line. What both say at the same height is one unit: cut at the ends of
+/// sentences, it would join the start of one column with the end of the other.
+fn prose(lines: &Lines<'_>, at: usize) -> Option<Run> {
+    if !lines.marks.has_gap() {
+        return None;
+    }
+    let line = lines.get(at)?;
+    let first = Shape::of(line);
+    let column = first.cells.get(1).filter(|_| first.cells.len() == 2 && first.has_wide_gap())?.columns.start;
+    let has_column = |line: &str| {
+        let mut before = line.chars().skip(column - 2);
+        before.next() == Some(' ') && before.next() == Some(' ') && before.next().is_some_and(|c| c != ' ')
+    };
+    let (mut end, mut rows, mut full) = (at, 0, 0);
+    while let Some(line) = lines.get(end).filter(|line| !line.is_empty()) {
+        let is_row = has_column(line);
+        if !is_row && width(line) >= column {
+            return None;
+        }
+        rows += usize::from(is_row);
+        full += usize::from(is_row && line.split_whitespace().count() > 2 * MAX_LABEL_WORDS);
+        end += 1;
+    }
+    let block = || lines.block(at..end, BlockKind::Record, false);
+    (rows >= MIN_ROWS && full * 2 > rows).then(|| Run { blocks: vec![block()], end })
 }
 
 /// Whether all lines from this one up to `end` are a table or list.
@@ -289,7 +316,6 @@ fn is_number(word: &str) -> bool {
     digits.starts_with(char::is_numeric)
 }
 
-/// Whether a line may start an entry of a list: in wrapped prose, most lines start in lower case.
 /// Whether a tool says the same of other things in the next line: `Compiling a v1.2`, `Compiling b v3.4`.
 fn repeats_words(line: &str, next: &str) -> bool {
     let is_alike = line.as_bytes().iter().zip(next.as_bytes()).take(MIN_PREFIX).filter(|(one, other)| one == other);
@@ -305,6 +331,7 @@ fn repeats_words(line: &str, next: &str) -> bool {
         && line.split_whitespace().next() == next.split_whitespace().next()
 }
 
+/// Whether a line may start an entry of a list: in wrapped prose, most lines start in lower case.
 fn begins_entry(text: &str) -> bool {
     !text.trim_start().starts_with(char::is_lowercase)
 }

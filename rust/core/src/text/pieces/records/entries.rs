@@ -5,7 +5,8 @@
 use super::chat_marks::mark_end;
 use super::columns;
 use super::entry_marks::{
-    LONGEST_CLIENT, begins_with_level, has_level, is_access, is_object, is_pairs, is_place, is_small_level,
+    LONGEST_CLIENT, begins_with_level, has_level, is_access, is_component, is_object, is_pairs, is_place,
+    is_place_prompt, is_prompt, is_small_level,
 };
 use super::run::{Lines, Run};
 use super::speakers::{is_name, is_name_line, label_end, paragraphs, speaker};
@@ -50,7 +51,7 @@ enum Family {
     Numbered,
     /// A commit and its message.
     Commit,
-    /// A card or an event: `BEGIN:VCARD`.
+    /// A card, an event or an entry of a list of sources: `BEGIN:VCARD`, `TY  - JOUR`.
     Component,
 }
 
@@ -176,6 +177,9 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
         Family::Step | Family::Commit if lines.get(after).is_some_and(|text| indent(text) > depth) => true,
         Family::Step if lines.get(after).is_some_and(|text| goes_on_in_diff(last_step(lines, starts), text)) => true,
         _ if is_next(after).is_some() => true,
+        Family::Prompt if lines.get(*at).is_some_and(is_place_prompt) => {
+            (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some())
+        }
         Family::NameLine => (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some()),
         // A further paragraph of a turn, if a known speaker follows.
         Family::Speaker if starts.len() > 1 => (after + 1..after + MAX_TURN_LINES).any(|line| {
@@ -322,6 +326,7 @@ fn mark(line: &str) -> Option<Mark> {
     let text = &line[depth..];
     let of = |family, kind, end: usize| Some(Mark { family, kind, end: depth + end, is_loose: false });
     match *text.as_bytes().first()? {
+        _ if is_prompt(text) => return of(Family::Prompt, BlockKind::Code, 0),
         b'<' | b'[' if let Some(end) = mark_end(text) => {
             let family = if end == text.len() { Family::NameLine } else { Family::Speaker };
             return of(family, BlockKind::Turn, end);
@@ -332,7 +337,7 @@ fn mark(line: &str) -> Option<Mark> {
         b'#' if numbered(text).is_some() => return of(Family::Numbered, BlockKind::Record, 0),
         b'c' if is_commit(text) => return of(Family::Commit, BlockKind::Turn, text.len()),
         b'{' | b'[' if is_object(text) => return of(Family::Object, BlockKind::Record, 0),
-        b'B' if text.starts_with("BEGIN:") => return of(Family::Component, BlockKind::Record, 0),
+        b'B' | b'T' | b'P' | b'%' if is_component(text) => return of(Family::Component, BlockKind::Record, 0),
         b'0'..=b'9' if is_access(text) => return of(Family::Access, BlockKind::Record, 0),
         b'0'..=b'9' | b'[' | b'(' | b'A'..=b'Z' if may_be_stamp(text) => {
             if let Some(stamp) = stamp(text) {
@@ -352,9 +357,6 @@ fn mark(line: &str) -> Option<Mark> {
         // Transcripts of models: `<|im_start|>user`.
         b'<' if text.starts_with("<|") && text.len() <= LONGEST_CLIENT && !text.contains(' ') => {
             return of(Family::NameLine, BlockKind::Turn, text.len());
-        }
-        b'$' | b'>' if ["$ ", ">>> "].iter().any(|prompt| text.starts_with(prompt)) => {
-            return of(Family::Prompt, BlockKind::Code, 0);
         }
         _ if is_place(text) => return of(Family::Place, BlockKind::Record, 0),
         b'a'..=b'z' if is_small_level(text) => return of(Family::Level, BlockKind::Record, 0),

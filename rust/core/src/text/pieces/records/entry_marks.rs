@@ -16,6 +16,33 @@ const LEVELS: [&str; 19] = [
 /// Bytes before the time of an entry of a web server.
 pub(super) const LONGEST_CLIENT: usize = 60;
 
+/// Bytes before the `$` of the longest prompt.
+const LONGEST_PROMPT: usize = 80;
+
+/// Whether a command stands here after its prompt.
+pub(super) fn is_prompt(text: &str) -> bool {
+    ["$ ", ">>> "].iter().any(|prompt| text.starts_with(prompt)) || is_place_prompt(text)
+}
+
+/// Whether the prompt says where the command was given: `ann@host:~/src$ ls`, `[ann@host src]# ls`, `PS C:\src> ls`.
+pub(super) fn is_place_prompt(text: &str) -> bool {
+    let bytes = &text.as_bytes()[..text.len().min(LONGEST_PROMPT)];
+    let is_drive = |at: usize| matches!(bytes.get(at..at + 3), Some([b'A'..=b'Z', b':', b'\\']));
+    if is_drive(0) || text.starts_with("PS ") && is_drive(3) {
+        return bytes.contains(&b'>');
+    }
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let name = usize::from(bytes.first() == Some(&b'['));
+    let at = name + bytes[name..].iter().take_while(|byte| is_of_name(byte)).count();
+    let end = bytes.iter().position(|byte| matches!(byte, b'$' | b'#' | b'%' | b'>')).unwrap_or(0);
+    at > name && bytes.get(at) == Some(&b'@') && at < end && bytes.get(end + 1).is_none_or(|after| *after == b' ')
+}
+
+/// Whether a card, an event or an entry of a list of sources starts here: `BEGIN:VCARD`, `TY  - JOUR`, `PMID- 3`, `%0 Book`.
+pub(super) fn is_component(text: &str) -> bool {
+    ["BEGIN:", "TY  - ", "PMID- ", "%0 "].iter().any(|start| text.starts_with(start))
+}
+
 /// Whether this is one object or list of JSON.
 pub(super) fn is_object(text: &str) -> bool {
     let inside = text[1..].trim_start();
