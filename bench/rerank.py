@@ -227,7 +227,7 @@ def markdown(around: dict[str, object], seconds: dict[str, dict[str, list[float]
         "- ONNX Runtime gets token ids, in batches of at most 512 tokens, sorted by length; the others get texts",
         "- int8 of ONNX Runtime is dynamic quantization",
         "",
-        "| | " + " | ".join(kinds) + " |",
+        "| milliseconds | " + " | ".join(kinds) + " |",
         "|---|" + "---:|" * len(kinds),
     ]
     lines += [
