@@ -51,8 +51,30 @@ impl<'page> Code<'page> {
         Ok(parts)
     }
 
-    /// The objects of a list that stand below each other, and what is above the first one. Empty for fewer than two.
+    /// The objects of a list that stand below each other, and what is above and below them. Empty for fewer than two.
     pub(super) fn elements(&self, block: &Range<usize>) -> Vec<Range<usize>> {
+        let objects = self.objects(block);
+        if objects.is_empty() { self.entries(block) } else { objects }
+    }
+
+    /// The entries of a list in YAML, if each has several lines.
+    fn entries(&self, block: &Range<usize>) -> Vec<Range<usize>> {
+        let is_entry = |unit: &usize| self.unit(*unit).starts_with("- ");
+        let is_first = |unit: &usize| is_entry(unit) && self.unit(*unit - 1).ends_with(':');
+        let Some(first) = (block.start + 1..block.end).find(is_first) else { return Vec::new() };
+        let depth = self.depth(first);
+        let end = (first..block.end).find(|unit| self.depth(*unit) < depth).unwrap_or(block.end);
+        let starts: Vec<usize> = (first..end).filter(|unit| self.depth(*unit) == depth && is_entry(unit)).collect();
+        let ends = starts.iter().skip(1).copied().chain([end]);
+        let entries: Vec<Range<usize>> = starts.iter().zip(ends).map(|(start, end)| *start..end).collect();
+        if entries.len() < 2 || entries.iter().any(|entry| entry.len() < 2) {
+            return Vec::new();
+        }
+        let below = Some(end..block.end).filter(|below| !below.is_empty());
+        std::iter::once(block.start..first).chain(entries).chain(below).collect()
+    }
+
+    fn objects(&self, block: &Range<usize>) -> Vec<Range<usize>> {
         let opens = |unit: &usize| self.unit(*unit) == "{" && self.unit(*unit - 1).ends_with(['[', ',']);
         let Some(first) = (block.start + 1..block.end).find(opens) else { return Vec::new() };
         let depth = self.depth(first);

@@ -111,7 +111,17 @@ impl Groups<'_> {
                 BlockKind::Heading | BlockKind::Term => self.join(leaf.clone()),
                 BlockKind::Code if fits => match code.elements(&leaf) {
                     elements if elements.is_empty() => self.join(leaf.clone()),
-                    elements => elements.into_iter().for_each(|element| self.join(element)),
+                    elements => {
+                        let is_inside = |element: &&Range<usize>| self.view.unit(element.start).starts_with(['-', '{']);
+                        if elements[0].len() == 1
+                            && let Some(last) = elements.iter().rfind(is_inside)
+                        {
+                            self.names.push(Name { units: elements[0].clone(), scope: elements[0].end..last.end });
+                        }
+                        for element in elements {
+                            self.join(element);
+                        }
+                    }
                 },
                 _ if fits => self.join(leaf.clone()),
                 // The name of the speaker alone.

@@ -307,7 +307,7 @@ fn a_title_introduces_no_sections() {
 }
 
 #[test]
-fn commands_sources_directives_and_columns_are_whole() {
+fn commands_sources_directives_entries_and_columns_are_whole() {
     let push = "ann@tern:~/maps$ git push\nTo tern.example\n ! [rejected] tiles -> tiles\nerror: it failed";
     let list = "ann@tern:~/maps$ ls\n a  b";
     assert_eq!(groups(&format!("{push}\n{list}\n")), [push, list]);
@@ -318,6 +318,8 @@ fn commands_sources_directives_and_columns_are_whole() {
         ".. function:: load(path)\n\n   Read one document.\n\n   .. deprecated:: 5.0\n      Use open. It is safe.";
     let dump = ".. function:: dump(path)\n\n   Write it.";
     assert_eq!(groups(&format!("{load}\n\n{dump}\n")), [load, dump]);
+    let entries = ["streams:", "  - name: access\n    days: 14", "  - name: audit\n    # Two years.\n    days: 730"];
+    assert_eq!(groups(&entries.join("\n")), entries.map(str::trim));
     let columns = "Gluing the chine                    Varnishing the rails\n\
                    Mix no more glue than you can       Thin the first coat by a third.\n\
                    use in a quarter of an hour. The    It soaks in, and looks poor. Do\n\
