@@ -183,9 +183,7 @@ impl BlockSplitter<'_> {
                 self.push(line.start(), line.end(), BlockKind::Heading, false);
             }
             LineShape::Text => {
-                if self.group.is_empty() {
-                    self.continue_item(&line);
-                }
+                self.continue_item(&line);
                 self.gather(line);
             }
             LineShape::Item if self.is_wrapped_dash(&line, next) => self.gather(line),
@@ -231,9 +229,17 @@ impl BlockSplitter<'_> {
         Ok(())
     }
 
-    /// A paragraph below a blank line belongs to the innermost item whose mark it stands deeper than.
+    /// A paragraph below a blank line belongs to the innermost item whose mark all of it stands deeper than.
     fn continue_item(&mut self, line: &Line) {
         let indent = indent(self.text_of(line));
+        if !self.group.is_empty() {
+            // Only its first line is indented.
+            if self.item.is_some_and(|item| item.continues && indent < item.indent) {
+                self.item = None;
+                self.open_items.clear();
+            }
+            return;
+        }
         self.open_items.retain(|(other, _)| *other + 1 < indent);
         if let Some((_, depth)) = self.open_items.last() {
             (self.item, self.depth) = (Some(ItemPart { indent, continues: true }), *depth);

@@ -311,6 +311,7 @@ fn commands_sources_directives_entries_and_columns_are_whole() {
     let push = "ann@tern:~/maps$ git push\nTo tern.example\n ! [rejected] tiles -> tiles\nerror: it failed";
     let list = "ann@tern:~/maps$ ls\n a  b";
     assert_eq!(groups(&format!("{push}\n{list}\n")), [push, list]);
+    assert_eq!(groups("ann@shop.example takes 5 % off. More.\n"), ["ann@shop.example takes 5 % off.", "More."]);
     let one = "TY  - JOUR\nAU  - Moss, Ida\nTI  - Eelgrass: a list. And more.\nER  -";
     let other = "TY  - BOOK\nTI  - Cod\nER  -";
     assert_eq!(groups(&format!("{one}\n\n{other}\n")), [one, other]);

@@ -9,7 +9,7 @@ fn split(text: &str) -> Vec<(&str, BlockKind, bool)> {
 #[expect(clippy::type_complexity, reason = "a table of cases")]
 fn layout_bounds_blocks() {
     use BlockKind::{Code, HeaderRow, Heading, Item, Prose, Row, Rule};
-    let cases: [(&str, &[(&str, BlockKind, bool)]); 21] = [
+    let cases: [(&str, &[(&str, BlockKind, bool)]); 22] = [
         ("One\n\n \nTwo", &[("One", Prose, false), ("Two", Prose, false)]),
         ("# Title\nText", &[("# Title", Heading, false), ("Text", Prose, false)]),
         (
@@ -65,6 +65,7 @@ fn layout_bounds_blocks() {
             &[("We need:", Prose, false), ("- Apples\n  or Pears", Item, false), ("- Plums", Item, false)],
         ),
         ("- One.\n\n  Two.\n", &[("- One.", Item, false), ("  Two.", Item, true)]),
+        ("- One.\n\n   Two is\nthree.\n", &[("- One.", Item, false), ("   Two is\nthree.", Prose, false)]),
         ("- One.\n\nTwo.\n", &[("- One.", Item, false), ("Two.", Prose, false)]),
         (
             "A loaf\nIngredients for a tin\n- 250 g of flour\n- 20 g of salt",

@@ -23,6 +23,9 @@ const COMPARED_WORDS: usize = 6;
 /// Words of a cell that two columns may have next to a longer one: else they are two columns of prose.
 const MAX_LABEL_WORDS: usize = 4;
 
+/// Lines of the longest block that is read as two columns of prose.
+const MAX_LINES_OF_PROSE: usize = 40;
+
 /// Bytes at the start of lines in which a tool says the same of several things, and of the longest such line.
 const MIN_PREFIX: usize = 4;
 const LONGEST_MESSAGE: usize = 200;
@@ -49,7 +52,7 @@ fn prose(lines: &Lines<'_>, at: usize) -> Option<Run> {
         before.next() == Some(' ') && before.next() == Some(' ') && before.next().is_some_and(|c| c != ' ')
     };
     let (mut end, mut rows, mut full) = (at, 0, 0);
-    while let Some(line) = lines.get(end).filter(|line| !line.is_empty()) {
+    while let Some(line) = lines.get(end).filter(|line| !line.is_empty() && end < at + MAX_LINES_OF_PROSE) {
         let is_row = has_column(line);
         if !is_row && width(line) >= column {
             return None;

@@ -35,7 +35,13 @@ pub(super) fn is_place_prompt(text: &str) -> bool {
     let name = usize::from(bytes.first() == Some(&b'['));
     let at = name + bytes[name..].iter().take_while(|byte| is_of_name(byte)).count();
     let end = bytes.iter().position(|byte| matches!(byte, b'$' | b'#' | b'%' | b'>')).unwrap_or(0);
-    at > name && bytes.get(at) == Some(&b'@') && at < end && bytes.get(end + 1).is_none_or(|after| *after == b' ')
+    // `ann@host src % ls`
+    let most_spaces = if end > 0 && bytes[end] == b'%' && bytes[end - 1] == b' ' { 2 } else { 1 };
+    at > name
+        && bytes.get(at) == Some(&b'@')
+        && at < end
+        && bytes.get(end + 1).is_none_or(|after| *after == b' ')
+        && bytecount::count(&bytes[at..end], b' ') <= most_spaces
 }
 
 /// Whether a card, an event or an entry of a list of sources starts here: `BEGIN:VCARD`, `TY  - JOUR`, `PMID- 3`, `%0 Book`.
