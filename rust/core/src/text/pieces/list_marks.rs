@@ -134,7 +134,7 @@ impl<'text> Mark<'text> {
     /// The mark at the start of a text without indentation.
     pub(crate) fn at_start(text: &'text str) -> Option<Self> {
         let first = text.chars().next()?;
-        if let Some(mark) = box_or_arrow(text) {
+        if let Some(mark) = bullet_of_ascii(text) {
             return Some(mark);
         }
         if BULLETS.contains(first) || first == 'o' {
@@ -201,7 +201,7 @@ fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
 }
 
 /// Boxes to tick and arrows of ASCII, and directives of reStructuredText: `[ ]`, `[x]`, `->`, `=>`, `.. note::`.
-fn box_or_arrow(text: &str) -> Option<Mark<'_>> {
+fn bullet_of_ascii(text: &str) -> Option<Mark<'_>> {
     let (label, end) = match text.as_bytes() {
         [b'.', b'.', b' ', name @ ..] if is_directive(name) && !introduces_literal(text) => (&text[..2], 2),
         [b'[', b' ' | b'x' | b'X', b']', b' ', ..] => ("[", 3),

@@ -177,10 +177,11 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
         Family::Step | Family::Commit if lines.get(after).is_some_and(|text| indent(text) > depth) => true,
         Family::Step if lines.get(after).is_some_and(|text| goes_on_in_diff(last_step(lines, starts), text)) => true,
         _ if is_next(after).is_some() => true,
-        Family::Prompt if lines.get(*at).is_some_and(is_place_prompt) => {
+        Family::NameLine | Family::Prompt
+            if first.family == Family::NameLine || lines.get(*at).is_some_and(is_place_prompt) =>
+        {
             (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some())
         }
-        Family::NameLine => (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some()),
         // A further paragraph of a turn, if a known speaker follows.
         Family::Speaker if starts.len() > 1 => (after + 1..after + MAX_TURN_LINES).any(|line| {
             let next = is_next(line).map(|next| name(lines, line, &next));

@@ -34,12 +34,14 @@ pub(super) fn is_place_prompt(text: &str) -> bool {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let name = usize::from(bytes.first() == Some(&b'['));
     let at = name + bytes[name..].iter().take_while(|byte| is_of_name(byte)).count();
-    let end = bytes.iter().position(|byte| matches!(byte, b'$' | b'#' | b'%' | b'>')).unwrap_or(0);
+    // Most lines end here.
+    if at == name || bytes.get(at) != Some(&b'@') {
+        return false;
+    }
+    let Some(end) = bytes.iter().position(|byte| matches!(byte, b'$' | b'#' | b'%' | b'>')) else { return false };
     // `ann@host src % ls`
     let most_spaces = if end > 0 && bytes[end] == b'%' && bytes[end - 1] == b' ' { 2 } else { 1 };
-    at > name
-        && bytes.get(at) == Some(&b'@')
-        && at < end
+    at < end
         && bytes.get(end + 1).is_none_or(|after| *after == b' ')
         && bytecount::count(&bytes[at..end], b' ') <= most_spaces
 }
