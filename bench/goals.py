@@ -38,7 +38,7 @@ class Goal:
 _WIRE = "both sides are near what a socket carries, and FastAPI checks no value (bench/notes/wire.md)"
 _SHORT_PAGES = "a call with lists of strings does the same work; only one call for each page costs more"
 _MANY_WORKERS = "many threads for each core: locks and switches (decision 0008)"
-_SHARED_CORE = "both processors are threads of one core, which each side's products fill, and rounds differ twofold"
+_SHARED_CORE = "both processors seem to be threads of one core, which each side's products fill; rounds differ twofold"
 
 # By measurement, then by the goal's name.
 REASONS: dict[str, dict[str, str]] = {
