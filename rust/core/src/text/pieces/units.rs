@@ -69,6 +69,13 @@ impl NamedTable {
 }
 
 impl Units {
+    /// The units that each speaker says, and of each time of subtitles.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = Range<usize>> {
+        let unit_at = |byte: usize| self.spans.partition_point(|unit| unit.start < byte);
+        let next = self.labels.iter().skip(1).map(|next| next.span.start).chain([usize::MAX]);
+        self.labels.iter().zip(next).map(move |(label, next)| unit_at(label.span.start)..unit_at(label.end.min(next)))
+    }
+
     /// Units without groups or paragraphs.
     pub fn independent(spans: Vec<ByteSpan>) -> Self {
         let groups: Vec<Range<usize>> = (0..spans.len()).map(|unit| unit..unit + 1).collect();
