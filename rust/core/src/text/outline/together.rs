@@ -237,6 +237,10 @@ impl Groups<'_> {
                 self.join(0..next + 1);
                 self.names.push(Name { units: 0..next, scope: next..self.joins.len() });
                 self.announced[next] = true;
+            } else if let Some(end) = self.view.thread_end(unit, next) {
+                self.join(unit..next + 1);
+                self.names.push(Name { units: unit..next, scope: next..end });
+                self.announced[next] = true;
             }
         }
         Ok(())

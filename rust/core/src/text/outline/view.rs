@@ -35,6 +35,9 @@ const MAX_PAGES: usize = 8;
 /// Bytes of the head of a page, or of a line of its title.
 const LONGEST_HEAD: usize = 80;
 
+/// Bytes of the title of a thread.
+const LONGEST_THREAD: usize = 200;
+
 /// Lines of the title of a page.
 const MAX_TITLE_LINES: usize = 3;
 
@@ -88,6 +91,20 @@ impl<'page> View<'page> {
                 && !starts_quotation(self.unit(unit))
         };
         unit < MAX_TITLE_LINES && self.paragraphs[unit] == 0 && self.paragraphs[next] == next && (0..next).all(is_line)
+    }
+
+    /// The end of the conversation that starts with a unit, if the one before it is its title: a paragraph in one line that is no
+    /// sentence, or a question.
+    pub(super) fn thread_end(&self, unit: usize, next: usize) -> Option<usize> {
+        let is_said = |unit: &usize| matches!(self.outline.kind(*unit), BlockKind::Turn | BlockKind::Rule);
+        let is_title =
+            |text: &str| text.len() <= LONGEST_THREAD && !text.contains('\n') && (is_open(text) || is_question(text));
+        (self.outline.kind(next) == BlockKind::Turn
+            && self.outline.kind(unit) == BlockKind::Prose
+            && self.paragraphs[unit] == unit
+            && self.paragraphs[next] == next
+            && is_title(self.unit(unit)))
+        .then(|| next + (next..self.spans.len()).take_while(is_said).count())
     }
 
     /// Whether a title introduces a list: it has no marks and stands right above it, or nothing else is below it.

@@ -14,6 +14,8 @@ mod entries;
 mod entry_marks;
 mod headings;
 mod http;
+mod mail;
+mod name_lines;
 mod paragraphs;
 mod run;
 mod speakers;
@@ -27,9 +29,9 @@ pub(super) use cues::CueMarks;
 pub(crate) use entries::turn_label;
 pub(crate) use headings::is_prompted;
 pub(super) use headings::with_turns;
+pub(crate) use name_lines::is_person;
 pub(super) use paragraphs::with_records;
 use run::{Lines, Run};
-pub(crate) use speakers::is_person;
 pub(super) use speakers::starts_speech;
 
 /// Longer lines, in bytes, may be dumps of data.
@@ -46,11 +48,22 @@ pub(super) struct Runs<'text> {
 /// Reads the run that begins with a line. Without one, returns the number of the first line that it has not read.
 type Finder = fn(&Lines<'_>, usize) -> Result<Run, usize>;
 
-const FINDERS: [Finder; 9] =
-    [asciidoc::run, cues::run, csv::run, http::run, entries::run, speakers::run, code::run, columns::run, dump];
+const FINDERS: [Finder; 10] = [
+    asciidoc::run,
+    cues::run,
+    csv::run,
+    http::run,
+    mail::run,
+    entries::run,
+    speakers::run,
+    code::run,
+    columns::run,
+    dump,
+];
 
 /// Where markup says what is code.
-const FINDERS_IN_MARKUP: [Finder; 6] = [cues::run, csv::run, http::run, entries::run, speakers::run, columns::run];
+const FINDERS_IN_MARKUP: [Finder; 7] =
+    [cues::run, csv::run, http::run, mail::run, entries::run, speakers::run, columns::run];
 
 impl<'text> Runs<'text> {
     /// `shapes` are those of the lines by themselves.

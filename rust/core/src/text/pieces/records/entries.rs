@@ -8,8 +8,9 @@ use super::entry_marks::{
     LONGEST_CLIENT, begins_with_level, has_level, is_access, is_component, is_object, is_pairs, is_place,
     is_place_prompt, is_prompt, is_small_level,
 };
+use super::name_lines::{is_byline, is_name, is_name_line};
 use super::run::{Lines, Run};
-use super::speakers::{is_name, is_name_line, label_end, paragraphs, speaker};
+use super::speakers::{label_end, paragraphs, speaker};
 use super::stamps::{may_be_stamp, stamp};
 use super::steps::{goes_on_in_diff, is_commit, is_listing, is_step, numbered};
 use super::traces::{is_panic, is_source, is_trace};
@@ -328,6 +329,7 @@ fn mark(line: &str) -> Option<Mark> {
     let of = |family, kind, end: usize| Some(Mark { family, kind, end: depth + end, is_loose: false });
     match *text.as_bytes().first()? {
         _ if is_prompt(text) => return of(Family::Prompt, BlockKind::Code, 0),
+        _ if is_byline(text) => return of(Family::NameLine, BlockKind::Turn, text.len()),
         b'<' | b'[' if let Some(end) = mark_end(text) => {
             let family = if end == text.len() { Family::NameLine } else { Family::Speaker };
             return of(family, BlockKind::Turn, end);

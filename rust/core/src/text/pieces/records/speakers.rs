@@ -2,21 +2,12 @@
 
 use std::ops::Range;
 
+use super::name_lines::{LONGEST_NAME, is_name, is_time_line, without_label};
 use super::run::{Lines, Run};
-use super::stamps::{is_day, stamp};
+use super::stamps::stamp;
 use crate::text::page::{Block, BlockKind};
-use crate::text::pieces::abbreviations::is_opener;
 use crate::text::pieces::lines::indent;
 use crate::text::pieces::wrapping::ends_sentence;
-
-/// Bytes of the longest name of a speaker.
-const LONGEST_NAME: usize = 40;
-
-/// Words of a name.
-const MAX_NAME_WORDS: usize = 4;
-
-/// Bytes of a line that has only a speaker and the time.
-const LONGEST_NAME_LINE: usize = 60;
 
 /// Lines of a turn below the name.
 const MAX_TURN_LINES: usize = 40;
@@ -26,25 +17,6 @@ const MIN_CUE_INDENT: usize = 8;
 
 /// Turns of a conversation without times.
 const MIN_TURNS: usize = 3;
-
-/// Bytes of a line that says who wrote the text below it, and when.
-const LONGEST_ATTRIBUTION: usize = 120;
-
-/// What somebody did who is named in such a line.
-const VERBS: [&str; 15] = [
-    " wrote", " added a comment", " commented", " replied", " posted", " said", " asked", " answered", " schrieb",
-    " a écrit", " escribió", " ha scritto", " escreveu", " schreef", " написал",
-];
-
-/// What stands before the name of the author of a post.
-const POSTERS: [&str; 5] = ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by "];
-
-/// Days before the time of a message, as apps write them.
-const DAYS: [&str; 24] = [
-    "today at", "yesterday at", "heute um", "gestern um", "aujourd’hui à", "aujourd'hui à", "hier à", "hoy a las",
-    "ayer a las", "oggi alle", "ieri alle", "hoje às", "ontem às", "vandaag om", "gisteren om", "dzisiaj o",
-    "wczoraj o", "сегодня в", "вчера в", "今日", "昨日", "今天", "昨天", "오늘",
-];
 
 /// Bytes of the longest line of reactions or of a notice.
 const LONGEST_NOTICE: usize = 40;
@@ -176,21 +148,9 @@ pub(super) fn lone_name(line: &str) -> Option<(&str, bool)> {
 
 /// The name in a line above a time, which may have no capitals, and the rank of its bearer after it: `kolya77 (Novice)`.
 fn posted_name(line: &str) -> Option<(&str, bool)> {
-    let text = line.trim();
+    let text = without_label(line.trim());
     let name = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).map_or(text, |(name, _)| name);
     (text.len() <= LONGEST_NAME + 8 && is_name(name, true)).then_some((name, false))
-}
-
-/// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`.
-fn is_time_line(line: &str) -> bool {
-    let text = line.trim();
-    if text.len() > LONGEST_NOTICE || !text.contains(char::is_numeric) {
-        return false;
-    }
-    let after =
-        |day: &str| text.get(..day.len()).filter(|begin| begin.to_lowercase() == day).map(|_| &text[day.len()..]);
-    let time = DAYS.into_iter().find_map(after).map_or(text, str::trim_start);
-    stamp(time).is_some_and(|stamp| stamp.end == time.len())
 }
 
 /// The end of the name, and the time below it, at the start of a turn.
@@ -297,108 +257,4 @@ pub(in crate::text::pieces) fn starts_speech(text: &str) -> Option<usize> {
         let (title, name) = text[..*end].split_once(' ').unwrap_or_default();
         TITLES.contains(&title.trim_end_matches('.')) && name.split([' ', '.']).any(is_capital)
     })
-}
-
-/// Whether this may name a person: up to four words with capitals.
-pub(super) fn is_name(name: &str, any_case: bool) -> bool {
-    let mut words = name.split(' ');
-    let is_word = |(place, word): (usize, &str)| {
-        let is_small = matches!(
-            word,
-            "von" | "van" | "de" | "da" | "di" | "la" | "le" | "of" | "the" | "and" | "zu" | "al" | "bin"
-        );
-        let first = word.chars().next();
-        let is_cased = any_case || first.is_some_and(|first| !first.is_lowercase());
-        let is_spelled =
-            word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '\'' | '’' | '-' | '_' | '&' | '#'));
-        first.is_some() && is_spelled && (is_cased || (place > 0 && is_small))
-    };
-    name.len() <= LONGEST_NAME
-        && name.starts_with(|c: char| c.is_alphabetic() || c == '@')
-        && words.clone().count() <= MAX_NAME_WORDS
-        && words.by_ref().map(|word| word.trim_start_matches('@')).enumerate().all(is_word)
-}
-
-/// Whether this names a person: two words with capitals or more, and no article.
-pub(crate) fn is_person(name: &str) -> bool {
-    let mut words = name.split(' ');
-    words.next().is_some_and(|first| !is_opener(first)) && words.next().is_some() && is_name(name, false)
-}
-
-/// What stands between a speaker and the time.
-const JOINTS: [char; 9] = [' ', '\t', '-', '–', '—', '|', ',', '•', '»'];
-
-/// Whether a line says who wrote the text below it, and when: `Ann wrote on 3 May 2024:`, `On 3 May 2024, Ann wrote:`,
-/// `ann • 3 hours ago`.
-fn is_attribution(text: &str) -> bool {
-    let is_past = text.ends_with(" ago");
-    if text.len() > LONGEST_ATTRIBUTION
-        || !is_past && !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | 'M' | 'm' | ')'))
-        || !text.bytes().any(|byte| byte.is_ascii_digit())
-    {
-        return false;
-    }
-    let is_verb = |verb: &&str| {
-        let after = text.find(*verb).map(|at| &text[at + verb.len()..]);
-        after.is_some_and(|after| after.starts_with([' ', ':', ',']))
-    };
-    if POSTERS.iter().any(|poster| text.starts_with(poster)) && !text.contains(". ") {
-        return true;
-    }
-    // Sentences have them, too, but no date and no colon at their end.
-    let is_cut = || text.ends_with(':') || text.contains(" on ") || is_past;
-    if VERBS.iter().any(is_verb) {
-        return is_cut() || time_at_end(text).is_some();
-    }
-    if let Some((name, day)) = text.rsplit_once(" on ") {
-        return is_day(day) && is_name(name.trim_matches('*'), true);
-    }
-    let joint = text.rfind(['•', '·', '»', '|']).filter(|_| is_past);
-    joint.is_some_and(|joint| is_name(text[..joint].trim_end_matches(JOINTS), true))
-}
-
-/// Whether this is only a speaker and a time: `Ann Lee  10:07 AM`, `Ann — Today at 10:07`.
-pub(super) fn is_name_line(text: &str) -> bool {
-    if is_attribution(text) {
-        return true;
-    }
-    if text.len() > LONGEST_NAME_LINE
-        || !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, 'M' | 'm' | ')' | ']'))
-    {
-        return false;
-    }
-    let Some(time) = time_at_end(text) else { return false };
-    let before = text[..time].trim_end();
-    let without = |day: &str| {
-        let start = before.len().checked_sub(day.len())?;
-        before.get(start..).filter(|end| end.to_lowercase() == day).map(|_| before[..start].trim_end())
-    };
-    let name = DAYS.into_iter().find_map(without).unwrap_or(before);
-    let name = name.trim_end_matches(JOINTS).trim_start_matches("by ");
-    // A nick has no capitals: `ann — Today at 10:07`, `ann [10:07 AM]`.
-    let is_nick = !name.contains(' ') && (name.len() < before.len() || text[time..].starts_with(['(', '[']));
-    is_name(name.trim_matches('*'), is_nick)
-}
-
-/// Where the time starts that ends a text.
-fn time_at_end(text: &str) -> Option<usize> {
-    let is_begin = |at: usize| text[..at].ends_with([' ', '\t']);
-    let starts = text.char_indices().filter(|(at, c)| *at > 0 && (c.is_ascii_digit() || matches!(c, '(' | '[')));
-    let ends = |at: &usize| stamp(&text[*at..]).is_some_and(|stamp| at + stamp.end == text.len());
-    starts.map(|(at, _)| at).filter(|at| is_begin(*at)).find(ends)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn apps_write_the_day_before_the_time() {
-        for line in ["ann — Today at 10:07", "Lívia — Hoje às 14:02", "Ben — gestern um 9:15", "Ann Lee  10:07 AM"]
-        {
-            assert!(is_name_line(line), "{line}");
-        }
-        assert!(is_time_line("Aujourd’hui à 9:15") && is_time_line("8:07 AM"));
-        assert!(!is_name_line("we met there at 10:07") && !is_time_line("Morgen um 9:15 dort"));
-    }
 }

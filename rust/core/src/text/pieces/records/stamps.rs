@@ -56,7 +56,12 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
     let day = named(text, begin, &WEEKDAYS).filter(|day| clock(bytes, *day).is_some());
     let mut found = Stamp { end: day.unwrap_or(begin), ..Stamp::default() };
     loop {
-        let at = found.end + spaces(bytes, found.end);
+        let mut at = found.end + spaces(bytes, found.end);
+        // `Jun 6, 2023 - 4:18 pm`
+        let after = at + 1 + spaces(bytes, (at + 1).min(bytes.len()));
+        if found.has_date && bytes.get(at) == Some(&b'-') && clock(bytes, after).is_some() {
+            at = after;
+        }
         let named = || if found.has_date { None } else { named_date(text, at) };
         if let Some(end) = date(bytes, at).filter(|_| !found.has_date).or_else(named) {
             found.has_date = true;
