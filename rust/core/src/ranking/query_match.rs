@@ -327,12 +327,14 @@ fn asks(parsed: &ParsedPage, coverage: &[f32], text: &str) -> Vec<bool> {
     let is_like = |unit: usize| coverage[unit] >= ASKED_AGAIN.0;
     let spans = &parsed.units.spans;
     let mut asks: Vec<bool> = (0..spans.len()).map(|unit| is_like(unit) && is_question(spans[unit].of(text))).collect();
-    let mut last_end = None;
     for turn in parsed.units.turns() {
-        if let Some(title) = turn.start.checked_sub(1).filter(|title| last_end != Some(title + 1)) {
+        // The name right above, if it is one.
+        let title = turn.start.checked_sub(1).filter(|above| {
+            parsed.units.names.above(turn.start).next().is_some_and(|name| name.contains(above))
+        });
+        if let Some(title) = title {
             asks[title] |= is_like(title);
         }
-        last_end = Some(turn.end);
         // What nobody answers is said.
         if turn.end < spans.len() && asks[turn.clone()].contains(&true) {
             turn.for_each(|unit| asks[unit] = is_like(unit));

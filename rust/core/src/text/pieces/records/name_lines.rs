@@ -1,6 +1,6 @@
 //! Names, and lines that say who wrote the text below them, and when.
 
-use super::stamps::{is_day, stamp};
+use super::stamps::{Stamp, is_day, stamp};
 use crate::text::pieces::abbreviations::is_opener;
 
 /// Bytes of the longest name of a speaker.
@@ -93,7 +93,9 @@ pub(super) fn is_byline(text: &str) -> bool {
     else {
         return false;
     };
-    let has_day = |time: usize| date[..time].contains(|c: char| c.is_ascii_digit());
+    let has_day = |time: usize| {
+        date[..time].contains(|c: char| c.is_ascii_digit()) || stamp(&date[time..]).is_some_and(Stamp::is_dated)
+    };
     time_at_end(date).is_some_and(has_day) && is_name(name.trim_matches('*'), true)
 }
 
