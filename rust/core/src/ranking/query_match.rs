@@ -328,11 +328,9 @@ fn asks(parsed: &ParsedPage, coverage: &[f32], text: &str) -> Vec<bool> {
     let spans = &parsed.units.spans;
     let mut asks: Vec<bool> = (0..spans.len()).map(|unit| is_like(unit) && is_question(spans[unit].of(text))).collect();
     for turn in parsed.units.turns() {
-        // The name right above, if it is one.
-        let title = turn.start.checked_sub(1).filter(|above| {
-            parsed.units.names.above(turn.start).next().is_some_and(|name| name.contains(above))
-        });
-        if let Some(title) = title {
+        let names_turn =
+            |above: &usize| parsed.units.names.above(turn.start).next().is_some_and(|name| name.contains(above));
+        if let Some(title) = turn.start.checked_sub(1).filter(names_turn) {
             asks[title] |= is_like(title);
         }
         // What nobody answers is said.
