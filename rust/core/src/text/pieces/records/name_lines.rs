@@ -96,7 +96,9 @@ pub(super) fn is_byline(text: &str) -> bool {
     let has_day = |time: usize| {
         date[..time].contains(|c: char| c.is_ascii_digit()) || stamp(&date[time..]).is_some_and(Stamp::is_dated)
     };
-    time_at_end(date).is_some_and(has_day) && is_name(name.trim_matches('*'), true)
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let may_be_name = |name: &str| is_name(name, true) && !name.split(' ').any(is_number);
+    time_at_end(date).is_some_and(has_day) && may_be_name(name.trim_matches('*'))
 }
 
 /// What follows the label of a field: `Ann` of `Author: Ann`.
@@ -196,7 +198,12 @@ mod tests {
         ] {
             assert!(is_byline(line), "{line}");
         }
-        for line in ["Ann: see you, at 12:30", "Ann: see you, 3 May at 12:30", "The bus, late as ever, left at 12:30"] {
+        for line in [
+            "Jun 6, 2023 - 4:18 pm",
+            "Ann: see you, at 12:30",
+            "Ann: see you, 3 May at 12:30",
+            "The bus, late as ever, left at 12:30",
+        ] {
             assert!(!is_byline(line), "{line}");
         }
         assert!(is_time_line("Jun 6, 2023 - 4:18 pm") && is_time_line("Verfasst am: 04.05.2023, 18:22"));

@@ -58,7 +58,7 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
     loop {
         let mut at = found.end + spaces(bytes, found.end);
         // `Jun 6, 2023 - 4:18 pm`
-        let after = at + 1 + spaces(bytes, (at + 1).min(bytes.len()));
+        let after = at + 1 + spaces(bytes, bytes.len().min(at + 1));
         if found.has_date && bytes.get(at) == Some(&b'-') && clock(bytes, after).is_some() {
             at = after;
         }
@@ -147,7 +147,7 @@ fn date(bytes: &[u8], at: usize) -> Option<usize> {
     (is_date && bytes.get(end).is_none_or(|next| !matches!(next, b'.' | b'-'))).then_some(end)
 }
 
-/// The end of a date in words: `May  1`, `Wed May 01`, `1 May 2024`. The year may follow the time.
+/// The end of a date in words: `May  1`, `Wed May 01, 2024`, `1 May 2024`. The year may follow the time.
 fn named_date(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let at = named(text, at, &WEEKDAYS).unwrap_or(at);
@@ -157,7 +157,11 @@ fn named_date(text: &str, at: usize) -> Option<usize> {
         return None;
     }
     if !is_first {
-        return Some(day_at + day);
+        // `Jun 6, 2023`
+        let end = day_at + day;
+        let year = end + usize::from(bytes.get(end) == Some(&b','));
+        let year = year + spaces(bytes, year);
+        return Some(if year > end && is_year(bytes, year) { year + 4 } else { end });
     }
     let month = day_at + day + spaces(bytes, day_at + day);
     let end = named(text, month, &MONTHS)?;
