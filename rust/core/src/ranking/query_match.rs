@@ -333,7 +333,7 @@ fn asks(parsed: &ParsedPage, coverage: &[f32], text: &str) -> Vec<bool> {
         if let Some(title) = turn.start.checked_sub(1).filter(names_turn) {
             asks[title] |= is_like(title);
         }
-        // What nobody answers is said.
+        // The last turn of a page has no answer.
         if turn.end < spans.len() && asks[turn.clone()].contains(&true) {
             turn.for_each(|unit| asks[unit] = is_like(unit));
         }
