@@ -233,17 +233,21 @@ impl Groups<'_> {
                 }
             } else if let Some(announced) = self.announces(unit, next) {
                 self.join_to(unit, next, &announced);
-            } else if !self.has_markup && self.view.is_page_title(unit, next) {
-                self.join(0..next + 1);
-                self.names.push(Name { units: 0..next, scope: next..self.joins.len() });
-                self.announced[next] = true;
-            } else if let Some(end) = self.view.thread_end(unit, next) {
-                self.join(unit..next + 1);
-                self.names.push(Name { units: unit..next, scope: next..end });
+            } else if let Some(title) = self.title(unit, next) {
+                self.join(title.units.start..next + 1);
+                self.names.push(title);
                 self.announced[next] = true;
             }
         }
         Ok(())
+    }
+
+    /// The title of the page or of a thread that ends before `next`.
+    fn title(&self, unit: usize, next: usize) -> Option<Name> {
+        if !self.has_markup && self.view.is_page_title(unit, next) {
+            return Some(Name { units: 0..next, scope: next..self.joins.len() });
+        }
+        self.view.thread_end(unit, next).map(|end| Name { units: unit..next, scope: next..end })
     }
 
     fn join_to(&mut self, unit: usize, next: usize, announced: &Announced) {

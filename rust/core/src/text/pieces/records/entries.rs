@@ -329,6 +329,7 @@ fn mark(line: &str) -> Option<Mark> {
     let of = |family, kind, end: usize| Some(Mark { family, kind, end: depth + end, is_loose: false });
     match *text.as_bytes().first()? {
         _ if is_prompt(text) => return of(Family::Prompt, BlockKind::Code, 0),
+        // Its label is no speaker: `Autor: ann | 03-06-2022, 17:40`.
         _ if is_byline(text) => return of(Family::NameLine, BlockKind::Turn, text.len()),
         b'<' | b'[' if let Some(end) = mark_end(text) => {
             let family = if end == text.len() { Family::NameLine } else { Family::Speaker };

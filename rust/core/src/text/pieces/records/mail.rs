@@ -21,23 +21,21 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let is_alone = at.checked_sub(1).is_none_or(|above| lines.is_blank(above));
     let line = lines.get(at).filter(|_| is_alone).ok_or(at + 1)?;
     let first = if is_marker(line) { at + 1 } else { at };
-    let is_of = |line: usize, names: &[&str]| {
-        let name = lines.get(line).and_then(field_name);
-        name.is_some_and(|name| names.contains(&name.to_lowercase().as_str()))
-    };
-    let is_field = |line: &usize| is_of(*line, &SENDERS) || is_of(*line, &OTHERS);
-    let end = first + (first..first + MAX_FIELDS).take_while(is_field).count();
-    if end - first < MIN_FIELDS || !(first..end).any(|line| is_of(line, &SENDERS)) {
+    let fields = (first..first + MAX_FIELDS).map_while(|line| lines.get(line).and_then(field));
+    let fields: Vec<String> = fields.collect();
+    let end = first + fields.len();
+    if fields.len() < MIN_FIELDS || !fields.iter().any(|name| SENDERS.contains(&name.as_str())) {
         return Err(end.max(at + 1));
     }
     let heading = Block { level: 1, ..lines.block(at..end, BlockKind::Heading, false) };
     Ok(Run { blocks: vec![heading], end })
 }
 
-/// The name of a field, without emphasis.
-fn field_name(line: &str) -> Option<&str> {
+/// The name of a line's field, in lower case and without emphasis, if headers have it.
+fn field(line: &str) -> Option<String> {
     let (name, _) = line.split_once([':', '：'])?;
-    Some(name.trim_matches(['*', ' ']))
+    let name = name.trim_matches(['*', ' ']).to_lowercase();
+    (SENDERS.contains(&name.as_str()) || OTHERS.contains(&name.as_str())).then_some(name)
 }
 
 /// `---------- Forwarded message ----------`

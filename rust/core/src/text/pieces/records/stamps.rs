@@ -58,9 +58,9 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
     loop {
         let mut at = found.end + spaces(bytes, found.end);
         // `Jun 6, 2023 - 4:18 pm`
-        let after = at + 1 + spaces(bytes, bytes.len().min(at + 1));
-        if found.has_date && bytes.get(at) == Some(&b'-') && clock(bytes, after).is_some() {
-            at = after;
+        if found.has_date && bytes.get(at) == Some(&b'-') {
+            let after = at + 1 + spaces(bytes, at + 1);
+            at = if clock(bytes, after).is_some() { after } else { at };
         }
         let named = || if found.has_date { None } else { named_date(text, at) };
         if let Some(end) = date(bytes, at).filter(|_| !found.has_date).or_else(named) {
