@@ -1,8 +1,10 @@
 //! The encoder: a model on a processor's cores, behind the trait of `pullquote_core::encoder`.
 
 use std::borrow::Cow;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use pullquote_core::encoder::cpu_device::{Compute, CpuDevice};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
@@ -12,6 +14,7 @@ use pullquote_core::encoder::{
     Batch, Capabilities, Collected, DeviceSpec, Encoder, EncoderSpec, Output, PairSpec, Ticket, Waker,
 };
 use pullquote_core::error::{Error, ErrorKind, Result};
+use pullquote_core::tokens::Tokens;
 
 use crate::instructions::InstructionSet;
 use crate::int8_check;
@@ -151,10 +154,15 @@ fn load_measured(model: &Model, set: InstructionSet) -> Result<Network> {
         Some(false) => return default(),
         None => {}
     }
-    let exact = Network::load(model, Dtype::Float32, set)?;
-    let narrow = narrow()?;
+    // Some tokenizers take as long to read as both networks.
+    let (exact, narrow, tokens) = thread::scope(|scope| {
+        let tokens = scope.spawn(|| Tokens::read(model));
+        (Network::load(model, Dtype::Float32, set), narrow(), tokens.join())
+    });
+    let (exact, narrow) = (exact?, narrow?);
     // A tokenizer that cannot be read is an error of the engine, which says more of it.
-    if int8_check::measure(model, &exact, &narrow).unwrap_or(false) {
+    let tokens = tokens.unwrap_or_else(|panic| resume_unwind(panic));
+    if tokens.and_then(|tokens| int8_check::measure(model, &tokens, &exact, &narrow)).unwrap_or(false) {
         return Ok(narrow);
     }
     drop(narrow);

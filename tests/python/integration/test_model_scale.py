@@ -146,11 +146,11 @@ def test_first_load_measures_int8_and_second_reads_it(tmp_path: Path, cache: Cal
         if default.dtype != "int8":
             pytest.skip("no fast int8 here")
     types = {}
-    for least in (None, "0.9", "0.9999"):
-        if least is not None:
-            (kept,) = cache("int8_cosine")
-            kept.write_text(least)
+    for reached in (None, "0.9", "0.9999"):
+        if reached is not None:
+            (kept,) = cache("int8_reached")
+            kept.write_text(reached)
         with Highlighter(folder) as highlighter:
-            types[least] = highlighter.dtype
+            types[reached] = highlighter.dtype
     assert types["0.9999"] == "int8"
     assert types["0.9"] != "int8"

@@ -25,7 +25,7 @@ use crate::text::formats::Format;
 use crate::tokens::Role;
 
 /// Changes with the labelled pages, and with what is measured of them.
-const CONTEXT: &str = "pullquote 2026-11 scale and joining of a model's cosines";
+const CONTEXT: &str = "pullquote 2026-11-28 scale and joining of a model's cosines";
 /// Weights that fit all pages into two seconds of two cores; a larger model has fewer pages.
 const SMALL_MODEL: u64 = 25_000_000;
 /// The first pages are in as many scripts as there are.
