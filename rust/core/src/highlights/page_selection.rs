@@ -128,7 +128,7 @@ impl<'page> PageSelection<'page> {
             }
             Seeds::Kept => self.kept_run(seed, remaining, max_group),
         };
-        let run = if joins { run } else { self.with_answer(run, remaining) };
+        let run = if joins { run } else { self.without_furniture(self.with_answer(run, remaining), seed) };
         if self.overlaps(&run) {
             return Choice::Dropped;
         }
@@ -284,6 +284,27 @@ impl<'page> PageSelection<'page> {
         }
         let answer = run.end;
         self.with_group(run, answer, remaining)
+    }
+
+    /// The run without the page numbers, headers and footers of pages at its ends.
+    fn without_furniture(&self, mut run: Range<usize>, seed: usize) -> Range<usize> {
+        let units = &self.ranked.units;
+        let is_row = |unit: usize| {
+            let next = units.rows.partition_point(|table| table.end <= unit);
+            units.rows.get(next).is_some_and(|table| table.contains(&unit))
+        };
+        let is_furniture = |unit: usize| {
+            units.boilerplate.binary_search(&unit).is_ok()
+                && !is_row(unit)
+                && units.spans[unit].of(self.ranked.page.text()).contains(char::is_alphanumeric)
+        };
+        while run.end - 1 > seed && is_furniture(run.end - 1) {
+            run.end -= 1;
+        }
+        while run.start < seed && is_furniture(run.start) {
+            run.start += 1;
+        }
+        run
     }
 
     /// The run up to the end of a later unit's group, if that is in its section and there is room.

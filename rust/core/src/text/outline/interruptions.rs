@@ -26,7 +26,7 @@ pub(super) fn interrupted(view: &View<'_>, check: &Check) -> Result<Vec<Range<us
                 (BlockKind::Prose, BlockKind::Prose) => view.goes_on(unit, rest),
                 // The rest of an item looks like a paragraph.
                 (BlockKind::Item, BlockKind::Prose) => {
-                    view.unit(rest).starts_with(char::is_lowercase) && view.goes_on(unit, rest)
+                    !view.unit(rest).starts_with(char::is_uppercase) && view.goes_on(unit, rest)
                 }
                 (BlockKind::Captions, BlockKind::Captions) => is_answered(view, unit, rest),
                 _ => false,

@@ -85,6 +85,11 @@ pub(super) fn is_symbol(c: char) -> bool {
     !c.is_alphanumeric() && !is_closing(c) && !matches!(c, '¿' | '¡' | '„' | '«' | '(' | '$' | '€' | '£')
 }
 
+/// Whether a line is nothing but numbers.
+pub(super) fn is_value(line: &str) -> bool {
+    line.contains(|c: char| c.is_ascii_digit()) && !line.contains(char::is_alphabetic)
+}
+
 /// Whether a line is a name and its value: `Apologies: Ann Lee`.
 pub(super) fn is_field(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(name, value)| {

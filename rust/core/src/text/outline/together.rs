@@ -12,7 +12,7 @@ use super::interruptions::interrupted;
 use super::replies::replies;
 use super::signs::{
     introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_source, is_symbol,
-    numbered, starts_quotation,
+    is_value, numbered, starts_quotation,
 };
 use super::view::View;
 use super::{Name, NodeKind, Outline, has_blank_line, span};
@@ -321,6 +321,10 @@ impl Groups<'_> {
             (BlockKind::Prose, BlockKind::Prose) if self.view.gap(next).contains('\n') && is_attribution(text) => {
                 is_quotation(self.view.unit(unit)) && !is_new || is_new && self.view.is_quoted(unit, next)
             }
+            // `Sundays` above `09:00   11:30`.
+            (BlockKind::Prose, BlockKind::Prose) if !is_new && self.view.gap(next).contains('\n') && is_value(text) => {
+                is_open(self.view.unit(unit)) && self.view.unit(unit).contains(char::is_alphabetic)
+            }
             (BlockKind::Prose | BlockKind::Item, _) if kind == before && !is_new => {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
             }
@@ -388,7 +392,8 @@ impl Groups<'_> {
                         || self.view.is_lone_question(unit)
                         || is_open(text) && !(is_new && is_field(text))) =>
             {
-                return whole(self.view.list_end(target));
+                let start = if is_new { unit } else { self.view.head_start(unit) };
+                return Some(Announced { start, end: self.view.list_end(target), is_answer: false });
             }
             _ if self.view.question_start(unit, next).is_some() => {}
             // The next item of the same list.

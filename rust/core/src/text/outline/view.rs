@@ -119,6 +119,20 @@ impl<'page> View<'page> {
             && (is_all() || !has_blank_line(self.gap(next)) && marked_level(self.unit(unit)) == 0)
     }
 
+    /// The first of the short lines that end with a unit, if they are a paragraph: a post, its employer and its time, above
+    /// what was done there.
+    pub(super) fn head_start(&self, unit: usize) -> usize {
+        let is_line = |line: usize| {
+            self.outline.kind(line) == BlockKind::Prose
+                && self.spans[line].len() <= LONGEST_HEAD
+                && is_open(self.unit(line))
+                && !self.unit(line).contains('\n')
+                && (line == self.paragraphs[unit] || self.gap(line).contains('\n'))
+        };
+        let lines = self.paragraphs[unit]..unit + 1;
+        if lines.len() <= MAX_TITLE_LINES && lines.clone().all(is_line) { lines.start } else { unit }
+    }
+
     /// Whether a heading is the term of the paragraph right below, which stands deeper: an option of a manual page.
     pub(super) fn is_term(&self, unit: usize, next: usize) -> bool {
         let depth = |unit: usize| {
@@ -288,7 +302,8 @@ impl<'page> View<'page> {
     pub(super) fn after_interruption(&self, unit: usize) -> usize {
         let rest = self.after_rules(unit + 1);
         if rest == unit + 1 {
-            return rest;
+            let numbered = self.after_rules(rest + 1);
+            return if numbered > rest + 1 && self.is_head(unit, rest, numbered) { numbered } else { rest };
         }
         let rest = self.below_head(unit, rest);
         // Notes stand between the rule above them and the page's number.
@@ -301,19 +316,23 @@ impl<'page> View<'page> {
         if is_interrupted && !self.goes_on(unit, rest) && may_go_on() { end } else { rest }
     }
 
-    /// The unit below the head of a page that stands here once: the sentence goes on in lower case after it.
+    /// The unit below the head of a page that stands here once.
     fn below_head(&self, unit: usize, head: usize) -> usize {
-        let is_head = head + 1 < self.spans.len()
+        if self.is_head(unit, head, head + 1) { head + 1 } else { head }
+    }
+
+    /// Whether a unit is the head of a page that interrupts a sentence, which goes on in lower case.
+    fn is_head(&self, unit: usize, head: usize, rest: usize) -> bool {
+        rest < self.spans.len()
             && self.spans[head].len() <= LONGEST_HEAD
             && is_open(self.unit(head))
             && !self.unit(head).starts_with(char::is_lowercase)
-            && self.unit(head + 1).starts_with(char::is_lowercase)
-            && is_open(self.unit(unit));
-        if is_head { head + 1 } else { head }
+            && self.unit(rest).starts_with(char::is_lowercase)
+            && is_open(self.unit(unit))
     }
 
     /// Whether a sentence goes on after an interruption: the rest starts in lower case, or the words of a header or footer
-    /// stand before it, and no mark ends its long beginning: a German noun or a number may follow.
+    /// stand before it, and no mark ends its long beginning: a German noun or a number may follow, or Chinese.
     pub(super) fn goes_on(&self, unit: usize, rest: usize) -> bool {
         let text = self.unit(unit);
         if !is_open(text) || self.unit(rest).starts_with(char::is_lowercase) {
@@ -327,8 +346,15 @@ impl<'page> View<'page> {
             let text = self.unit(unit);
             !text.starts_with(['<', '[']) && text.contains(char::is_alphanumeric)
         };
-        text.len() >= SHORTEST_BEGINNING
-            && text.rsplit(' ').next().is_some_and(|last| last.chars().all(char::is_lowercase))
+        // Scripts without capitals and spaces.
+        let is_east_asian = |c: char| matches!(c, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}');
+        let is_cut = if text.ends_with(is_east_asian) {
+            self.unit(rest).starts_with(is_east_asian)
+        } else {
+            text.len() >= SHORTEST_BEGINNING
+                && text.rsplit(' ').next().is_some_and(|last| last.chars().all(char::is_lowercase))
+        };
+        is_cut
             && (self.unit(rest).starts_with(char::is_alphabetic) || is_amount(self.unit(rest)))
             && (unit + 1..rest).any(is_footer)
     }

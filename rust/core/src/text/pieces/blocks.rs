@@ -333,13 +333,14 @@ impl BlockSplitter<'_> {
         if self.item.is_some() || is_deeper || ends_sentence(last) || self.widest < NARROWEST_PARAGRAPH {
             return false;
         }
+        let widest = self.widest.max(width(text));
         let starts_list = next.is_some_and(|next| {
             let styles = [self.text_of(next), text].map(|line| Mark::at_start(content(line)).map(|mark| mark.style));
             next.shape == LineShape::Item
                 && styles[0] == styles[1]
-                && (self.group.len() == 1 || has_room(text, self.text_of(next), self.widest.max(width(text))))
+                && (self.group.len() == 1 || has_room(text, self.text_of(next), widest))
         });
-        !starts_list && !has_room(last, text, self.widest)
+        !starts_list && !has_room(last, text, widest)
     }
 
     fn gather(&mut self, line: Line) {

@@ -345,8 +345,10 @@ fn closing(text: &str) -> (Option<char>, &str) {
 fn value(text: &str) -> Option<(Number, System, usize)> {
     if let Some((first, mut length)) = digits(text) {
         let mut parts = [first, 0, 0, 0];
+        // `25/12`, the twelfth of a year's minutes.
+        let mark = if text[length..].starts_with('/') { '/' } else { '.' };
         for part in &mut parts[1..] {
-            let Some((value, more)) = text[length..].strip_prefix('.').and_then(digits) else { break };
+            let Some((value, more)) = text[length..].strip_prefix(mark).and_then(digits) else { break };
             *part = value;
             length += 1 + more;
         }

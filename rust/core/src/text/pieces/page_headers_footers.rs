@@ -11,6 +11,9 @@ use crate::runtime::call::{Check, Checkpoints};
 /// Characters of the longest header or footer.
 const MAX_CHARS: usize = 100;
 
+/// Bytes from one head of a page to the next.
+const SHORTEST_PAGE: usize = 200;
+
 /// Lines at each edge of a page that may be its header or footer: a title and a number, in either order.
 const EDGE_LINES: usize = 2;
 
@@ -20,6 +23,9 @@ const PAGE: &[&str] = &[
     "slide", "folie", "diapositive", "diapositiva", "страница", "sayfa", "trang", "strona", "sida", "side", "sivu",
     "halaman", "صفحة", "पृष्ठ", "עמוד",
 ];
+
+/// Words after a page number.
+const PAGE_COUNTERS: [&str; 5] = ["页", "頁", "ページ", "쪽", "페이지"];
 
 /// Words between the page number and the number of pages.
 const OF: &[&str] = &["of", "von", "de", "di", "sur", "από", "из", "z", "av", "af", "van", "dari", "/", "من"];
@@ -74,10 +80,22 @@ fn pages_of(text: &str) -> Vec<&str> {
     }
     let mut end = 0;
     let mut numbers: Vec<(usize, Option<u32>)> = Vec::new();
+    let mut heads: HashMap<&str, (u32, usize)> = HashMap::new();
     for whole in text.split_inclusive('\n') {
         end += whole.len();
         let line = whole.trim();
-        if !line.ends_with(may_end_number) || !is_page_number(line) {
+        if !line.ends_with(may_end_number) {
+            continue;
+        }
+        if !is_page_number(line) {
+            // The next page has the same head and the next number; rows are closer.
+            if let Some((head, number)) = numbered_head(line)
+                && let Some((before, last)) = heads.insert(head, (number, end))
+                && before + 1 == number
+                && end - last > SHORTEST_PAGE
+            {
+                numbers.extend([(last, None), (end, None)]);
+            }
             continue;
         }
         if line.contains(char::is_alphabetic) {
@@ -86,6 +104,8 @@ fn pages_of(text: &str) -> Vec<&str> {
             numbers.extend(number_in(line).map(|number| (end, Some(number))));
         }
     }
+    numbers.sort_unstable();
+    numbers.dedup();
     let follows = |one: usize, other: usize| {
         let number = |place: usize| numbers.get(place).and_then(|(_, number)| *number);
         number(one).zip(number(other)).is_some_and(|(one, other)| one.checked_add(1) == Some(other))
@@ -96,6 +116,13 @@ fn pages_of(text: &str) -> Vec<&str> {
     let ends = (0..numbers.len()).filter(|place| is_end(*place)).map(|place| numbers[place].0);
     let mut start = 0;
     ends.chain([text.len()]).map(|end| &text[std::mem::replace(&mut start, end)..end]).collect()
+}
+
+/// What stands far before the number at the end of a line: `Handbook     13`.
+fn numbered_head(line: &str) -> Option<(&str, u32)> {
+    let (head, number) = line.rsplit_once(WIDE_GAP)?;
+    let is_head = head.len() <= MAX_CHARS && is_number(number, 4);
+    is_head.then(|| Some((head.trim_end(), number.parse().ok()?))).flatten()
 }
 
 /// The only number of a line.
@@ -143,6 +170,9 @@ fn is_number_of_page(line: &str, must_be_named: bool) -> bool {
         _ => Some(line),
     };
     let Some(inside) = inside else { return false };
+    if let Some(counted) = east_asian(inside) {
+        return is_number(counted, 5);
+    }
     let spaced = inside.replace('/', " / ");
     let mut words = spaced.split_whitespace().peekable();
     let named = words.next_if(|word| PAGE.contains(&word.to_lowercase().as_str())).is_some();
@@ -158,13 +188,20 @@ fn is_number_of_page(line: &str, must_be_named: bool) -> bool {
     }
 }
 
+/// The number in `第 3 页`, `3ページ`, `3쪽`, and the first one in `第3页 共10页`.
+fn east_asian(line: &str) -> Option<&str> {
+    let counter = PAGE_COUNTERS.iter().find(|counter| line.ends_with(**counter))?;
+    let first = line.split(counter).next().unwrap_or_default();
+    Some(first.strip_prefix(['第', '제']).unwrap_or(first).trim())
+}
+
 /// Marks on both sides of a page number.
 const fn is_mark_around(c: char) -> bool {
     matches!(c, '-' | '–' | '—' | '|' | '－' | '−' | '~' | '·')
 }
 
 fn may_end_number(c: char) -> bool {
-    c.is_ascii_digit() || c == ']' || is_mark_around(c)
+    c.is_ascii_digit() || c == ']' || is_mark_around(c) || matches!(c, '页' | '頁' | 'ジ' | '쪽' | '지')
 }
 
 fn is_number(word: &str, max_digits: usize) -> bool {
@@ -192,7 +229,8 @@ mod tests {
     fn lines_of_only_a_page_number_are_found() {
         for line in [
             "7", "12", "- 12 -", "— 3 —", "－ 27 －", "[4]", "Page 3", "page 3 of 10", "Seite 3 von 10", "3/10",
-            "12 / 345", "p. 1204", "Vertrag    Seite 4 von 6", "Team     Slide 7",
+            "12 / 345", "第 3 页", "第3页 共10页", "3ページ", "3쪽", "p. 1204", "Vertrag    Seite 4 von 6",
+            "Team     Slide 7",
         ] {
             assert!(is_page_number(line), "{line:?}");
         }
@@ -227,5 +265,9 @@ mod tests {
         let bare = RunningLines::new("ACME\nText.\n- 7 -\nACME\nMore.\n- 8 -\n", &unstopped).unwrap();
         assert!(bare.contains("ACME") && !bare.contains("More."));
         assert!(!RunningLines::new("ACME\n7\nACME\n12\nACME\n", &unstopped).unwrap().contains("ACME"));
+        let far = format!("ACME    12\n{0}\nACME    13\n{0}\n", "Text of a page. ".repeat(20));
+        assert!(RunningLines::new(&far, &unstopped).unwrap().contains("ACME    14"));
+        let rows = "Room    12\nRoom    13\nRoom    14\n";
+        assert!(!RunningLines::new(rows, &unstopped).unwrap().contains("Room    12"));
     }
 }

@@ -295,7 +295,9 @@ impl<'text> Neighbours<'_, 'text> {
                 let is_prose = ends_sentence(text) || text.contains(". ") || width(text) >= NARROWEST_PROSE;
                 let is_clear = !is_plain || is_gap || 2 * width(text) >= 3 * width(own);
                 // Addresses and menus have lines without a sentence.
-                let names = is_prose || (!is_plain && !is_gap && candidate.mark.is_none());
+                let is_line = |line: usize| self.lines.get(line).is_some_and(|line| line.shape == LineShape::Text);
+                let is_close = !is_gap || candidate.look == Look::Capitals && is_line(below + 1);
+                let names = is_prose || (!is_plain && is_close && candidate.mark.is_none());
                 let is_menu = is_plain && self.is_in_menu();
                 (is_gap || !continues_sentence(own, text)) && !is_capitals && names && is_clear && !is_menu
             }

@@ -115,10 +115,16 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
         line += 1;
     }
-    // What a command printed may be a table.
-    let is_table = || starts.len() == 1 && columns::are_columns(lines, at + 1, end);
-    if !is_run(lines, &starts, end, has_gap, traces) || starts[0].1.family == Family::Prompt && is_table() {
+    if !is_run(lines, &starts, end, has_gap, traces) {
         return Err(line);
+    }
+    // What a command printed may be a table.
+    if starts[0].1.family == Family::Prompt {
+        let next = starts.get(1).map_or(end, |next| next.0);
+        let printed = (at + 1..next).rev().find(|line| !lines.is_blank(*line)).map_or(next, |last| last + 1);
+        if columns::are_columns(lines, at + 1, printed) {
+            return Err(next);
+        }
     }
     if let Some(ends) = forms(lines, &starts, end) {
         let begins = [at].into_iter().chain(ends.iter().copied());
