@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pullquote import Highlighter
+from support.html_pages import HTML_PAGES
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "outline.json").read_text(encoding="utf-8"))
 PLANS = (
@@ -32,6 +33,14 @@ def test_page_is_read_as_an_outline(highlighter: Highlighter, case: dict[str, An
     assert [part for part in case.get("lacks", ()) if part in shown] == []
     names = [one.text for one in first.breadcrumbs]
     assert names == case.get("breadcrumbs", names)
+
+
+@pytest.mark.parametrize("path", HTML_PAGES, ids=lambda path: path.stem)
+def test_pages_of_menus_have_passages(highlighter: Highlighter, path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    found = highlighter.highlights("How far is the moon, and how is it installed?", [page], format="html", top_k=12)
+    assert len(found[0]) > 0
+    assert all(one.text for one in found[0])
 
 
 def test_prompt_names_the_subject_of_a_passage(highlighter: Highlighter) -> None:

@@ -207,5 +207,6 @@ fn first_passage(ranking: &PageRanking, asked: &Asked) -> Option<FirstPassage> {
     };
     let is_answer = asked.is_own && matched.windows_around(first).any(is_answered_around);
     let is_left_open = asked.is_own && asked.question.is_left_open();
-    Some(FirstPassage { cosine, per_cosine, covered, rest, is_answer, is_left_open })
+    let native = matched.calibration.native;
+    Some(FirstPassage { cosine, per_cosine, covered, rest, is_answer, is_left_open, native })
 }

@@ -298,10 +298,10 @@ impl<'page> PageSelection<'page> {
                 && !is_row(unit)
                 && units.spans[unit].of(self.ranked.page.text()).contains(char::is_alphanumeric)
         };
-        while run.end - 1 > seed && is_furniture(run.end - 1) {
+        while run.len() > 1 && run.end - 1 != seed && is_furniture(run.end - 1) {
             run.end -= 1;
         }
-        while run.start < seed && is_furniture(run.start) {
+        while run.len() > 1 && run.start != seed && is_furniture(run.start) {
             run.start += 1;
         }
         run

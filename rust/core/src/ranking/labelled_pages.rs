@@ -43,6 +43,8 @@ pub(crate) struct FirstPassage {
     pub(crate) is_answer: bool,
     /// Whether the page is the question's own, and leaves it open.
     pub(crate) is_left_open: bool,
+    /// [`super::probability::Calibration::native`]
+    pub(crate) native: f32,
 }
 
 /// The first pages; later ones have the same languages again.
@@ -86,9 +88,11 @@ const TYPICAL_WEIGHT: f64 = 10.0;
 /// The weight of a question that its own page leaves open. Such questions are the hardest, and a high score for one misleads:
 /// with this weight, fewer than a tenth of the labelled ones get more than 0.5 with a real e5.
 const UNANSWERED_WEIGHT: f64 = 1.4;
-/// How much steeper logits are on pages as they come than on these, which were made to be hard: by 1.3 the default model's
-/// constants, fitted on many pages, are steeper than what these pages make of its cosines.
+/// How much steeper logits are on pages as they come than on these, which were made to be hard: by 1.3 to 1.6 the default
+/// model's constants, fitted on many pages, are steeper than what these pages make of its cosines.
 const HARDNESS: f64 = 1.4;
+/// So that a model without a language of its own is fitted, too.
+const LEAST_WEIGHT: f64 = 1e-3;
 const STEPS: usize = 40;
 const LONGEST_STEP: f64 = 0.2;
 const CLOSE: f64 = 1e-7;
@@ -99,7 +103,7 @@ pub(crate) struct Fit {
     pub(crate) evidence: Line,
     /// Of [`super::cosine_scale::Joining`].
     pub(crate) coverage: f32,
-    /// The less, the likelier.
+    /// The less, the likelier, in all languages alike.
     pub(crate) loss: f64,
 }
 
@@ -107,15 +111,21 @@ impl FirstPassage {
     fn weight(&self) -> f64 {
         if self.is_left_open { UNANSWERED_WEIGHT } else { 1.0 }
     }
+
+    /// In the fit. In a language that the model hardly knows, cosines say little of those in its own.
+    fn weight_of_language(&self) -> f64 {
+        f64::from(self.native).max(LEAST_WEIGHT)
+    }
 }
 
 /// Fits the line of evidence and the weight of coverage.
 pub(crate) fn fit(passages: &[FirstPassage]) -> Fit {
-    #[expect(clippy::cast_precision_loss, reason = "hundreds")]
-    let count = passages.len().max(1) as f64;
-    let mean = passages.iter().map(|one| f64::from(one.cosine)).sum::<f64>() / count;
-    let squares: f64 = passages.iter().map(|one| (f64::from(one.cosine) - mean).powi(2)).sum();
-    let deviation = (squares / count).sqrt().max(1e-4);
+    let mean_of = |value: &dyn Fn(f64) -> f64| {
+        let all = passages.iter().map(FirstPassage::weight_of_language).sum::<f64>().max(LEAST_WEIGHT);
+        passages.iter().map(|one| one.weight_of_language() * value(f64::from(one.cosine))).sum::<f64>() / all
+    };
+    let mean = mean_of(&|cosine| cosine);
+    let deviation = mean_of(&|cosine| (cosine - mean).powi(2)).sqrt().max(1e-4);
     let features = |one: &FirstPassage| {
         let factor = f64::from(one.per_cosine);
         [factor * (f64::from(one.cosine) - mean) / deviation, factor, f64::from(one.covered)]
@@ -128,8 +138,9 @@ pub(crate) fn fit(passages: &[FirstPassage]) -> Fit {
         let mut curvature = [0, 1, 2].map(|of| [0, 1, 2].map(|by| if of == by { TYPICAL_WEIGHT } else { 0.0 }));
         for (features, one) in &rows {
             let probability = sigmoid((dot(features, &values) + f64::from(one.rest)) / HARDNESS);
-            let error = one.weight() / HARDNESS * (probability - f64::from(u8::from(one.is_answer)));
-            let bend = one.weight() / HARDNESS.powi(2) * probability * (1.0 - probability);
+            let weight = one.weight() * one.weight_of_language();
+            let error = weight / HARDNESS * (probability - f64::from(u8::from(one.is_answer)));
+            let bend = weight / HARDNESS.powi(2) * probability * (1.0 - probability);
             for of in 0..3 {
                 gradient[of] += error * features[of];
                 for by in 0..3 {
@@ -193,7 +204,7 @@ mod tests {
     use super::*;
 
     fn passage(cosine: f32, is_answer: bool) -> FirstPassage {
-        FirstPassage { cosine, per_cosine: 6.0, covered: 0.0, rest: -2.4, is_answer, is_left_open: false }
+        FirstPassage { cosine, per_cosine: 6.0, covered: 0.0, rest: -2.4, is_answer, is_left_open: false, native: 1.0 }
     }
 
     #[test]
@@ -243,6 +254,16 @@ mod tests {
             (0..100_u8).map(|step| passage(0.5 + f32::from(step) * 0.001, step < 50)).collect();
         assert_eq!(fit(&falling).evidence.gain.to_bits(), 0.0_f32.to_bits());
         assert!(fit(&[]).evidence.gain.is_finite() && fit(&[passage(0.5, true); 50]).evidence.to.is_finite());
+    }
+
+    #[test]
+    fn languages_that_the_model_does_not_know_change_no_line() {
+        let own: Vec<FirstPassage> =
+            (0..200_u8).map(|step| passage(0.3 + f32::from(step) * 0.002, step > 120)).collect();
+        let foreign = |step: u8| FirstPassage { native: 0.0, ..passage(0.2 + f32::from(step) * 0.002, step < 80) };
+        let both: Vec<FirstPassage> = own.iter().copied().chain((0..200).map(foreign)).collect();
+        let (alone, mixed) = (fit(&own).evidence, fit(&both).evidence);
+        assert!(alone.gain > 0.1 && (mixed.gain / alone.gain - 1.0).abs() < 0.05, "{alone:?} {mixed:?}");
     }
 
     #[test]

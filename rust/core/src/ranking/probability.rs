@@ -84,6 +84,8 @@ pub(crate) struct Calibration {
     words: f32,
     /// From 0 for the language that the model was made for to 1 for others in its script: their cosines are lower.
     foreign: f32,
+    /// From 1 for languages that the model's tokenizer was made for to 0, whatever the model understands.
+    pub(crate) native: f32,
     /// From 0, for queries of enough words, to 1.
     few_words: f32,
     /// From 0 to 1 for short pages that have no word of the query: how much the cosine alone counts if it says more.
@@ -115,6 +117,7 @@ impl Calibration {
         Self {
             words: lexical_weight.share_of_words(unknown_script(characters_per_token, multilingual)),
             foreign: foreign * (1.0 - multilingual),
+            native: native(foreign),
             few_words: ((enough - words as f32) / (enough - few)).clamp(0.0, 1.0),
             meaning_alone: 0.0,
             few_rivals: 0.0,
@@ -130,9 +133,8 @@ impl Calibration {
     pub(crate) fn without_words(self, units: usize) -> Self {
         let units = units.max(1) as f32;
         let is_short = ((SHORT_PAGE - units) / (SHORT_PAGE - ALL_SHORT)).clamp(0.0, 1.0);
-        let is_native = ((LEAST_FOREIGN - self.foreign) / (LEAST_FOREIGN - MOST_NATIVE)).clamp(0.0, 1.0);
         Self {
-            meaning_alone: is_short * is_native * (2.0 - 2.0 * self.words).min(1.0),
+            meaning_alone: is_short * native(self.foreign) * (2.0 - 2.0 * self.words).min(1.0),
             few_rivals: FEW_RIVALS * (SHORT_PAGE / units).ln().max(0.0),
             ..self
         }
@@ -174,6 +176,11 @@ impl Calibration {
         let meaning = MEANING_WEIGHT * self.few_words * (2.0 - 2.0 * self.words).min(1.0);
         relevance + (1.0 - self.foreign) * (ORDER_WEIGHT * logit + meaning * self.model.evidence(cosine))
     }
+}
+
+/// From 1 for languages that are hardly foreign to 0.
+fn native(foreign: f32) -> f32 {
+    ((LEAST_FOREIGN - foreign) / (LEAST_FOREIGN - MOST_NATIVE)).clamp(0.0, 1.0)
 }
 
 /// The probability of a logit.
