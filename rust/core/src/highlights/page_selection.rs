@@ -209,9 +209,7 @@ impl<'page> PageSelection<'page> {
     /// Whether a section with a heading says so little that it is one passage: a card. A table says something else than the
     /// text above it.
     fn is_short(&self, section: &Range<usize>) -> bool {
-        let tables = &self.ranked.units.rows;
-        let next = tables.partition_point(|table| table.end <= section.start);
-        let has_table = tables.get(next).is_some_and(|table| table.start < section.end);
+        let has_table = self.ranked.units.next_table(section.start).is_some_and(|table| table.start < section.end);
         self.sections.is_titled(section) && self.length(section).chars <= MAX_CARD_CHARS && !has_table
     }
 
@@ -289,10 +287,7 @@ impl<'page> PageSelection<'page> {
     /// The run without the page numbers, headers and footers of pages at its ends.
     fn without_furniture(&self, mut run: Range<usize>, seed: usize) -> Range<usize> {
         let units = &self.ranked.units;
-        let is_row = |unit: usize| {
-            let next = units.rows.partition_point(|table| table.end <= unit);
-            units.rows.get(next).is_some_and(|table| table.contains(&unit))
-        };
+        let is_row = |unit: usize| units.next_table(unit).is_some_and(|table| table.start <= unit);
         let is_furniture = |unit: usize| {
             units.boilerplate.binary_search(&unit).is_ok()
                 && !is_row(unit)

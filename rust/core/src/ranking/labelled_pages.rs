@@ -131,13 +131,17 @@ pub(crate) fn fit(passages: &[FirstPassage]) -> Fit {
         [factor * (f64::from(one.cosine) - mean) / deviation, factor, f64::from(one.covered)]
     };
     let rows: Vec<([f64; 3], &FirstPassage)> = passages.iter().map(|one| (features(one), one)).collect();
+    let logit = |values: &[f64; 3], (features, one): &([f64; 3], &FirstPassage)| {
+        (dot(features, values) + f64::from(one.rest)) / HARDNESS
+    };
     let mut values = TYPICAL;
     for _ in 0..STEPS {
         // Newton's method: the gradient and the matrix of second derivatives of the loss.
         let mut gradient = [0, 1, 2].map(|of| TYPICAL_WEIGHT * (values[of] - TYPICAL[of]));
         let mut curvature = [0, 1, 2].map(|of| [0, 1, 2].map(|by| if of == by { TYPICAL_WEIGHT } else { 0.0 }));
-        for (features, one) in &rows {
-            let probability = sigmoid((dot(features, &values) + f64::from(one.rest)) / HARDNESS);
+        for row in &rows {
+            let (features, one) = row;
+            let probability = sigmoid(logit(&values, row));
             let weight = one.weight() * one.weight_of_language();
             let error = weight / HARDNESS * (probability - f64::from(u8::from(one.is_answer)));
             let bend = weight / HARDNESS.powi(2) * probability * (1.0 - probability);
@@ -156,8 +160,8 @@ pub(crate) fn fit(passages: &[FirstPassage]) -> Fit {
         }
     }
     let prior = |of: usize| TYPICAL_WEIGHT / 2.0 * (values[of] - TYPICAL[of]).powi(2);
-    let loss = |(features, one): &([f64; 3], &FirstPassage)| {
-        let logit = (dot(features, &values) + f64::from(one.rest)) / HARDNESS;
+    let loss = |row: &([f64; 3], &FirstPassage)| {
+        let (logit, one) = (logit(&values, row), row.1);
         -one.weight() * sigmoid(if one.is_answer { logit } else { -logit }).max(f64::MIN_POSITIVE).ln()
     };
     let loss = rows.iter().map(loss).sum::<f64>() + (0..3).map(prior).sum::<f64>();

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::{Mark, System};
+use crate::text::pieces::marks::{is_southeast_asian, is_unspaced};
 use crate::text::pieces::records::{is_person, is_prompted};
 
 /// Characters that stay together: about two passages of three sentences.
@@ -84,12 +85,7 @@ impl<'page> View<'page> {
 
     /// Whether the first paragraph ends here, and is nothing but lines that are no sentences: what the page is called.
     pub(super) fn is_page_title(&self, unit: usize, next: usize) -> bool {
-        let is_line = |unit: usize| {
-            self.outline.kind(unit) == BlockKind::Prose
-                && self.spans[unit].len() <= LONGEST_HEAD
-                && is_open(self.unit(unit))
-                && !starts_quotation(self.unit(unit))
-        };
+        let is_line = |unit: usize| self.is_short_line(unit) && !starts_quotation(self.unit(unit));
         unit < MAX_TITLE_LINES && self.paragraphs[unit] == 0 && self.paragraphs[next] == next && (0..next).all(is_line)
     }
 
@@ -123,14 +119,19 @@ impl<'page> View<'page> {
     /// what was done there.
     pub(super) fn head_start(&self, unit: usize) -> usize {
         let is_line = |line: usize| {
-            self.outline.kind(line) == BlockKind::Prose
-                && self.spans[line].len() <= LONGEST_HEAD
-                && is_open(self.unit(line))
+            self.is_short_line(line)
                 && !self.unit(line).contains('\n')
                 && (line == self.paragraphs[unit] || self.gap(line).contains('\n'))
         };
         let lines = self.paragraphs[unit]..unit + 1;
         if lines.len() <= MAX_TITLE_LINES && lines.clone().all(is_line) { lines.start } else { unit }
+    }
+
+    /// Whether a unit is short prose that no mark ends.
+    fn is_short_line(&self, unit: usize) -> bool {
+        self.outline.kind(unit) == BlockKind::Prose
+            && self.spans[unit].len() <= LONGEST_HEAD
+            && is_open(self.unit(unit))
     }
 
     /// Whether a heading is the term of the paragraph right below, which stands deeper: an option of a manual page.
@@ -346,10 +347,10 @@ impl<'page> View<'page> {
             let text = self.unit(unit);
             !text.starts_with(['<', '[']) && text.contains(char::is_alphanumeric)
         };
-        // Scripts without capitals and spaces.
-        let is_east_asian = |c: char| matches!(c, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}');
-        let is_cut = if text.ends_with(is_east_asian) {
-            self.unit(rest).starts_with(is_east_asian)
+        // Without capitals and spaces, but with marks between sentences.
+        let is_han_or_kana = |c: char| is_unspaced(c) && !is_southeast_asian(c);
+        let is_cut = if text.ends_with(is_han_or_kana) {
+            self.unit(rest).starts_with(is_han_or_kana)
         } else {
             text.len() >= SHORTEST_BEGINNING
                 && text.rsplit(' ').next().is_some_and(|last| last.chars().all(char::is_lowercase))

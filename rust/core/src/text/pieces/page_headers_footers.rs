@@ -121,8 +121,10 @@ fn pages_of(text: &str) -> Vec<&str> {
 /// What stands far before the number at the end of a line: `Handbook     13`.
 fn numbered_head(line: &str) -> Option<(&str, u32)> {
     let (head, number) = line.rsplit_once(WIDE_GAP)?;
-    let is_head = head.len() <= MAX_CHARS && is_number(number, 4);
-    is_head.then(|| Some((head.trim_end(), number.parse().ok()?))).flatten()
+    if head.len() > MAX_CHARS || !is_number(number, 4) {
+        return None;
+    }
+    Some((head.trim_end(), number.parse().ok()?))
 }
 
 /// The only number of a line.

@@ -198,6 +198,11 @@ impl Units {
         Some(self.span(&table.header))
     }
 
+    /// The units of the first table that ends after a unit.
+    pub(crate) fn next_table(&self, unit: usize) -> Option<&Range<usize>> {
+        self.rows.get(self.rows.partition_point(|table| table.end <= unit))
+    }
+
     /// The table of which a unit is one of many rows.
     pub(crate) fn looked_up(&self, unit: usize) -> Option<Range<usize>> {
         let after = self.tables.partition_point(|table| table.header.start <= unit);

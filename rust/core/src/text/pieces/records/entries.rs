@@ -96,6 +96,12 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
             continue;
         }
         match next {
+            // Before the other commands are read, which then begin runs of their own.
+            Some(next)
+                if next.family == first.family && starts.len() == 1 && printed_table(lines, &starts[0], line) =>
+            {
+                return Err(line);
+            }
             Some(next) if next.family == first.family => {
                 starts.push((line, next));
                 (end, is_pending) = (line + 1, false);
@@ -115,16 +121,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
         line += 1;
     }
-    if !is_run(lines, &starts, end, has_gap, traces) {
+    if !is_run(lines, &starts, end, has_gap, traces) || starts.len() == 1 && printed_table(lines, &starts[0], end) {
         return Err(line);
-    }
-    // What a command printed may be a table.
-    if starts[0].1.family == Family::Prompt {
-        let next = starts.get(1).map_or(end, |next| next.0);
-        let printed = (at + 1..next).rev().find(|line| !lines.is_blank(*line)).map_or(next, |last| last + 1);
-        if columns::are_columns(lines, at + 1, printed) {
-            return Err(next);
-        }
     }
     if let Some(ends) = forms(lines, &starts, end) {
         let begins = [at].into_iter().chain(ends.iter().copied());
@@ -143,6 +141,12 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         }
     }
     Ok(Run { blocks, end })
+}
+
+/// Whether what a command printed above a line is a table.
+fn printed_table(lines: &Lines<'_>, (at, command): &(usize, Mark), end: usize) -> bool {
+    let end = (at + 1..end).rev().find(|line| !lines.is_blank(*line)).map_or(end, |last| last + 1);
+    command.family == Family::Prompt && columns::are_columns(lines, at + 1, end)
 }
 
 /// The mark of the first entry of a run.
