@@ -46,7 +46,7 @@ impl Queue {
             completed.len() == 1
         };
         if is_first {
-            let _section = NativeSection::enter();
+            let _section = NativeSection::enter_unattached();
             // Neither an ending interpreter nor a closed loop drains the queue.
             let woken = Python::try_attach(|py| self.wake.call0(py).is_ok());
             if woken != Some(true) {
@@ -129,7 +129,7 @@ impl PendingCall {
     ///
     /// Releases Python's lock: another thread may hold the locks of the same call, and want Python's to complete it.
     fn cancel(&self, py: Python<'_>) {
-        let _section = NativeSection::enter();
+        let _section = NativeSection::enter(py);
         py.detach(|| {
             let cancel = lock(&self.0).take();
             if let Some(cancel) = cancel {

@@ -28,7 +28,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     fn with_steps<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Steps<HostOutput>) -> R + Send) -> R {
-        let _section = NativeSection::enter();
+        let _section = NativeSection::enter(py);
         py.detach(|| work(&mut lock(&self.steps)))
     }
 }

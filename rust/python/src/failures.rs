@@ -3,6 +3,8 @@
 use pullquote_core::error::{Error, ErrorKind};
 use pyo3::prelude::*;
 
+use crate::native_threads::NativeSection;
+
 /// A core error that converts to the exception of its kind; to its cause, if that is an exception of Python.
 pub(crate) struct Failure(pub(crate) Error);
 
@@ -17,6 +19,7 @@ impl From<Failure> for PyErr {
 
 pub(crate) fn raise(kind: ErrorKind, message: &str) -> PyErr {
     Python::attach(|py| {
+        let _section = NativeSection::enter(py);
         let class = py.import("pullquote.errors").and_then(|errors| errors.getattr(kind.row().python_class));
         match class.and_then(|class| class.call1((message,))) {
             Ok(exception) => PyErr::from_value(exception),

@@ -172,7 +172,7 @@ impl Drop for FunctionEncoder {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
         // The send fails if the thread has ended, which dropped the function.
-        let _ = self.batches.send(Message::End { _section: NativeSection::enter() });
+        let _ = self.batches.send(Message::End { _section: NativeSection::for_another_thread() });
     }
 }
 
@@ -241,7 +241,7 @@ fn run(function: Py<PyAny>, arrived: &Receiver<Message>, dimension: usize, share
                 return;
             }
         };
-        let section = NativeSection::enter();
+        let section = NativeSection::enter_unattached();
         let vectors = Python::try_attach(|py| call(function.bind(py), &inputs, dimension));
         drop(section);
         // The interpreter has ended.

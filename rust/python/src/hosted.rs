@@ -164,7 +164,7 @@ impl HostedCall {
 
     /// Stops the call. Never waits: a thread that is advancing it notices soon.
     fn stop(&self, py: Python<'_>) {
-        let _section = NativeSection::enter();
+        let _section = NativeSection::enter(py);
         self.stop.stop();
         py.detach(|| {
             let call = self.call.try_lock().ok().and_then(|mut call| call.take());

@@ -33,10 +33,10 @@ pub(crate) fn leave_python_reporting<R: Send>(
     report: Option<&Py<PyAny>>,
     work: impl FnOnce(&Call) -> Result<R> + Send,
 ) -> PyResult<R> {
+    // Dropped after this thread has taken Python's lock again.
+    let _section = NativeSection::enter(py);
     let timeout = timeout.map(seconds).transpose().map_err(Failure)?;
     let is_main = on_main_thread(py)?;
-    // Dropped after this thread has taken Python's lock again.
-    let _section = NativeSection::enter();
     let raised: Mutex<Option<PyErr>> = Mutex::new(None);
     let progress: OnceLock<Box<dyn Fn() -> CallProgress + Send + Sync>> = OnceLock::new();
     let tell = |py: Python<'_>| match (report, progress.get()) {
@@ -94,7 +94,7 @@ impl<T: Send> Deref for DropDetached<T> {
 impl<T: Send> Drop for DropDetached<T> {
     fn drop(&mut self) {
         let mut value = self.0.take();
-        let _section = NativeSection::enter();
+        let _section = NativeSection::enter_unattached();
         // Without an interpreter there is no lock to release, and `value` is dropped here.
         let _ = Python::try_attach(|py| py.detach(|| drop(value.take())));
     }

@@ -80,7 +80,7 @@ impl HighlightsCall<'_> {
 /// A function that `token_counter` in `python/pullquote/_request/token_counter.py` made.
 fn token_counter_of(function: Py<PyAny>) -> Arc<TokenCounter> {
     Arc::new(move |text| {
-        let _section = NativeSection::enter();
+        let _section = NativeSection::enter_unattached();
         let counted =
             Python::try_attach(|py| function.call1(py, (text,)).and_then(|counted| counted.extract::<usize>(py)));
         let ended = || Error::new(ErrorKind::Closed, "count_tokens cannot be called: Python has ended");

@@ -237,6 +237,36 @@ while not made.device_states[0].batches:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("later_handler_sleeps", [0, 0.3])
+def test_interpreter_exits_while_a_thread_is_in_python_called_from_rust(later_handler_sleeps: float) -> None:
+    """The library asks `threading` for the main thread in each call; a handler registered before it runs after its own."""
+    code = f"""import _thread, atexit, time
+atexit.register(time.sleep, {later_handler_sleeps})
+{HEAD}
+made = pullquote.Highlighter(encoder=encode)
+def slow_main_thread(real=threading.main_thread):
+    main = real()
+    if _thread.get_ident() != main.ident:
+        begun.set()
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            time.sleep(0.001)
+    return main
+threading.main_thread = slow_main_thread
+def calls():
+    while True:
+        try:
+            made.highlights("cat", [MOON])
+        except errors.ClosedError:
+            pass
+threading.Thread(target=calls, daemon=True).start()
+assert begun.wait(60)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
 def test_thousand_instances_leak_no_threads_files_or_memory(tmp_path: Path) -> None:
     code = """
     import asyncio, resource
