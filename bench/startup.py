@@ -183,6 +183,7 @@ class Stage:
             return [
                 str(self.folder / OURS / "bin" / "pullquote"),
                 "highlight",
+                "--exit-zero",
                 "-q",
                 QUERY,
                 str(self.folder / "page.txt"),

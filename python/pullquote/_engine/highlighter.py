@@ -56,8 +56,8 @@ def parse_pieces(
 ) -> NDArray[np.int64]:
     """Cut a text into sliding windows. Needs no model; for ``unit="token"`` call `Highlighter.parse_pieces`.
 
-    A window starts every `step_size` units and spans `highlight_length` units. The last window ends at the text's end. Together
-    the windows cover all text except white space.
+    A window starts every `step_size` units and spans `highlight_length` units. Each section, a heading and the text below it,
+    has windows of its own, the last of which ends where it ends. Together the windows cover all text except white space.
 
     Returns int64 ``[n, 2]``: start and end of each window in characters, so a window is ``text[start:end]``.
 

@@ -1,10 +1,8 @@
 //! The encoder: a model on a processor's cores, behind the trait of `pullquote_core::encoder`.
 
 use std::borrow::Cow;
-use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 use pullquote_core::encoder::cpu_device::{Compute, CpuDevice};
 use pullquote_core::encoder::device_config::{DeviceConfig, parse_devices};
@@ -155,13 +153,10 @@ fn load_measured(model: &Model, set: InstructionSet) -> Result<Network> {
         None => {}
     }
     // Some tokenizers take as long to read as both networks.
-    let (exact, narrow, tokens) = thread::scope(|scope| {
-        let tokens = scope.spawn(|| Tokens::read(model));
-        (Network::load(model, Dtype::Float32, set), narrow(), tokens.join())
-    });
-    let (exact, narrow) = (exact?, narrow?);
+    let networks = || Ok((Network::load(model, Dtype::Float32, set)?, narrow()?));
+    let (networks, tokens) = int8_check::join(networks, || Tokens::read(model));
+    let (exact, narrow) = networks?;
     // A tokenizer that cannot be read is an error of the engine, which says more of it.
-    let tokens = tokens.unwrap_or_else(|panic| resume_unwind(panic));
     if tokens.and_then(|tokens| int8_check::measure(model, &tokens, &exact, &narrow)).unwrap_or(false) {
         return Ok(narrow);
     }

@@ -32,6 +32,14 @@ pub(crate) fn kept(model: &Model) -> Option<bool> {
     Some(reached > ENOUGH)
 }
 
+/// Runs both at once, the second on a thread of its own.
+pub(crate) fn join<A, B: Send>(first: impl FnOnce() -> A, second: impl FnOnce() -> B + Send) -> (A, B) {
+    thread::scope(|scope| {
+        let second = scope.spawn(second);
+        (first(), second.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
 /// Measures a model with both networks, each on a thread of its own, and keeps the result.
 ///
 /// # Errors
@@ -41,11 +49,8 @@ pub(crate) fn measure(model: &Model, tokens: &Tokens, exact: &Network, narrow: &
     let mut cosines = Vec::new();
     for (role, texts) in sample_texts(SAMPLE) {
         let rows = texts.iter().map(|text| Ok(tokens.text(text, role)?.0)).collect::<Result<Vec<Vec<i32>>>>()?;
-        let (exact, narrow) = thread::scope(|scope| {
-            let narrow = scope.spawn(|| vectors(narrow, &rows));
-            (vectors(exact, &rows), narrow.join())
-        });
-        cosines.extend(centred_cosines(&exact, &narrow.unwrap_or_else(|panic| resume_unwind(panic))));
+        let (exact, narrow) = join(|| vectors(exact, &rows), || vectors(narrow, &rows));
+        cosines.extend(centred_cosines(&exact, &narrow));
     }
     let reached = reached_by_nearly_all(cosines);
     if let Some(file) = file(model) {

@@ -30,7 +30,7 @@ impl Engine {
             let page = PageText::new(text);
             let document = Document::read(text, Format::Text, check)?;
             let units = units(&document, unit, &self.tokens, check)?;
-            Ok(windows.over(&units.spans).into_iter().map(|window| page.chars(window)).collect())
+            Ok(units.windows(windows).iter().map(|window| page.chars(units.span(window))).collect())
         })
     }
 

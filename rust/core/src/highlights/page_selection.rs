@@ -14,7 +14,8 @@ use crate::text::pieces::is_reference;
 /// passages are as long as windows of three sentences.
 const MIN_SHARE_OF_SEED: f32 = 0.7;
 
-/// The same where each unit says all about something else than the next one: rows that are looked up, references.
+/// The same where a unit is about something else than the seed: rows that are looked up, references, the answer to
+/// another question.
 const MIN_SHARE_OF_ENTRY: f32 = 0.9;
 
 /// Characters of a section that is the passage of its heading as a whole.
@@ -56,6 +57,16 @@ struct GrowingRun {
     gain: f32,
     /// Whether the group added last has a unit at the threshold.
     reaches_threshold: bool,
+}
+
+/// How a run grows around a seed.
+struct Growth {
+    seed: usize,
+    /// Whether each unit around it is an entry of its own.
+    are_entries: bool,
+    max_units: usize,
+    remaining: Budget,
+    max_group: Budget,
 }
 
 /// The passages selected on a page so far.
@@ -234,8 +245,8 @@ impl<'page> PageSelection<'page> {
         }
         // A row says something else than the text around its table.
         let table = self.ranked.units.looked_up(seed);
-        let is_entry = table.is_some() || is_reference(self.ranked.units.spans[seed].of(self.ranked.page.text()));
-        let threshold = relevance * if is_entry { MIN_SHARE_OF_ENTRY } else { MIN_SHARE_OF_SEED };
+        let are_entries = table.is_some() || is_reference(self.ranked.units.spans[seed].of(self.ranked.page.text()));
+        let growth = Growth { seed, are_entries, max_units, remaining, max_group };
         let mut best = (0.0, group.clone());
         let within = table.unwrap_or(0..self.sections.group_of.len());
         let is_inside = |run: &GrowingRun| within.start <= run.units.start && run.units.end <= within.end;
@@ -249,11 +260,10 @@ impl<'page> PageSelection<'page> {
                 if run.reaches_threshold && run.gain > best.0 {
                     best = (run.gain, run.units.clone());
                 }
-                both = self.extend(&run, run.units.end, threshold, max_units, remaining, max_group).filter(is_inside);
+                both = self.extend(&run, run.units.end, &growth).filter(is_inside);
             }
             let Some(unit) = left.units.start.checked_sub(1) else { break };
-            let longer = self.extend(&left, unit, threshold, max_units, remaining, max_group);
-            let Some(longer) = longer.filter(is_inside) else { break };
+            let Some(longer) = self.extend(&left, unit, &growth).filter(is_inside) else { break };
             left = longer;
         }
         self.steps = self.steps.saturating_sub(steps);
@@ -329,32 +339,27 @@ impl<'page> PageSelection<'page> {
     }
 
     /// Adds the group of an adjacent unit; `None` if that is already selected, or would exceed a limit.
-    fn extend(
-        &self,
-        run: &GrowingRun,
-        unit: usize,
-        threshold: f32,
-        max_units: usize,
-        remaining: Budget,
-        max_group: Budget,
-    ) -> Option<GrowingRun> {
+    fn extend(&self, run: &GrowingRun, unit: usize, growth: &Growth) -> Option<GrowingRun> {
         if unit >= self.sections.group_of.len() {
             return None;
         }
-        let added = self.group(unit, max_group);
+        let added = self.group(unit, growth.max_group);
         let units = run.units.start.min(added.start)..run.units.end.max(added.end);
         let is_selected = self.overlaps(&added);
         let leaves_section = !self.sections.are_one(units.start, units.end - 1);
-        if self.sections.content(&units) > max_units
+        if self.sections.content(&units) > growth.max_units
             || is_selected
             || leaves_section
-            || !remaining.fits(self.length(&units))
+            || !growth.remaining.fits(self.length(&units))
         {
             return None;
         }
-        let relevance = &self.ranked.scores.relevance[added.clone()];
+        let relevance = &self.ranked.scores.relevance;
+        let is_entry = growth.are_entries || !self.sections.answer_the_same(growth.seed, unit);
+        let threshold = relevance[growth.seed] * if is_entry { MIN_SHARE_OF_ENTRY } else { MIN_SHARE_OF_SEED };
         let content = self.sections.content_of(&added);
-        let gain = run.gain + content.map(|unit| self.ranked.scores.relevance[unit] - threshold).sum::<f32>();
+        let gain = run.gain + content.map(|unit| relevance[unit] - threshold).sum::<f32>();
+        let relevance = &relevance[added];
         Some(GrowingRun { units, gain, reaches_threshold: relevance.iter().any(|relevance| *relevance >= threshold) })
     }
 

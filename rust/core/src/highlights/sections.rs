@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::ranked_page::{RankedPage, Seeds};
+use crate::text::outline::is_question;
 
 /// A passage of a heading grows around the best unit of its section, if that has at least this share of the heading's
 /// relevance, or is that much more relevant than the first one: the heading's also comes from its words, which the unit
@@ -18,6 +19,8 @@ pub(super) struct Sections {
     pub(super) group_of: Vec<u32>,
     /// The number of each unit's section.
     of_units: Vec<u32>,
+    /// For each unit, the end of the question that it asks or answers; 0 for none.
+    questions: Vec<usize>,
     /// Headings before each unit, and in the whole page.
     headings_before: Vec<u32>,
     /// By the first unit of a heading: the most relevant unit that is no heading and has none nearer, and of all those in
@@ -62,16 +65,23 @@ impl Sections {
             }
         }
         subsections.retain(|heading, _| best.get(heading).is_some_and(|(own, _)| own.is_none()));
+        let questions = questions(page);
         let mut before = 0;
         let headings_before = is_heading.into_iter().map(|heading| {
             before += heading;
             before - heading
         });
-        Self { group_of, of_units, headings_before: headings_before.collect(), best, subsections, ranges: sections }
+        let headings_before = headings_before.collect();
+        Self { group_of, of_units, questions, headings_before, best, subsections, ranges: sections }
     }
 
     pub(super) fn are_one(&self, unit: usize, other: usize) -> bool {
         self.of_units[unit] == self.of_units[other]
+    }
+
+    /// Whether two units are about the same question of the page, or about none.
+    pub(super) fn answer_the_same(&self, unit: usize, other: usize) -> bool {
+        self.questions[unit] == self.questions[other]
     }
 
     pub(super) fn is_heading(&self, unit: usize) -> bool {
@@ -114,4 +124,18 @@ impl Sections {
     pub(super) fn range(&self, unit: usize) -> &Range<usize> {
         &self.ranges[self.of_units[unit] as usize]
     }
+}
+
+/// For each unit, the end of the question that it asks or answers; 0 for none.
+fn questions(RankedPage { page, units, .. }: &RankedPage) -> Vec<usize> {
+    let asks = |name: &&Range<usize>| is_question(units.spans[name.end - 1].of(page.text()));
+    let mut questions = vec![0; units.spans.len()];
+    for unit in 0..questions.len() {
+        let Some(question) = units.names.above(unit).find(asks) else { continue };
+        questions[unit] = question.end;
+        if questions[question.start] != question.end {
+            questions[question.clone()].fill(question.end);
+        }
+    }
+    questions
 }

@@ -67,12 +67,7 @@ impl ParsedPage {
         let text = document.text();
         let units = units(document, parsing.unit, tokenizer, check)?;
         parsing.windows.check_total(units.spans.len())?;
-        // A window over the border of two sections would say of the one what only the other says.
-        let in_section = |section: Range<usize>| {
-            let windows = parsing.windows.ranges(section.len());
-            windows.map(move |window| section.start + window.start..section.start + window.end)
-        };
-        let windows: Vec<Range<usize>> = units.sections().into_iter().flat_map(in_section).collect();
+        let windows = units.windows(parsing.windows);
         let language = guess_language(text);
         let (mut terms, mut characters_per_token) = (None, 0.0);
         if parsing.uses_terms {

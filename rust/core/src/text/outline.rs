@@ -6,6 +6,7 @@
 
 mod breadcrumbs;
 mod code;
+mod environments;
 mod interruptions;
 mod replies;
 mod short;

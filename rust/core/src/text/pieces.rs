@@ -51,18 +51,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::call::Check;
 use crate::text::page::ByteSpan;
 
-/// The windows over the sentences or words of a text.
+/// The windows over the sentences or words of a text, in its sections.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Internal`] for [`Unit::Token`], which needs [`crate::tokens`]; those of `check`.
 pub fn parse_pieces(text: &str, unit: Unit, windows: Windows, check: &Check) -> Result<Vec<ByteSpan>> {
     let units = match unit {
-        Unit::Sentence => sentences(text, check)?,
-        Unit::Word => words_checked(text, check)?,
+        Unit::Sentence => Units::sentences(text, None, &[], check)?,
+        Unit::Word => Units::independent(words_checked(text, check)?),
         Unit::Token => return Err(Error::new(ErrorKind::Internal, "parse_pieces() has no tokenizer for tokens")),
     };
-    Ok(windows.over(&units))
+    Ok(units.windows(windows).iter().map(|window| units.span(window)).collect())
 }
 
 #[cfg(test)]

@@ -11,6 +11,12 @@ const LONGEST_WHOLE: usize = 128;
 /// In bytes; a longer number with marks inside is a list.
 const LONGEST_NUMBER: usize = 32;
 
+/// Groups of digits of a telephone number or an account, the digits of one, and those of all.
+const MIN_GROUPS: usize = 3;
+const MAX_GROUPS: usize = 6;
+const GROUP_DIGITS: usize = 6;
+const MIN_DIGITS: usize = 9;
+
 /// What separates a part from the one before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
@@ -268,4 +274,31 @@ pub(super) fn spaced_number(text: &str, start: usize, head_end: usize) -> Option
     let is_part = text[end..].starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_'))
         || text[end..].starts_with(['.', ',', ':']) && digits_after(end + 1) > 0;
     (!is_part).then_some((value, end))
+}
+
+/// The digits of a telephone number, an account or the like, and its end: `0113 496 0172`. Its groups are of any length.
+pub(super) fn digit_groups(text: &str, start: usize) -> Option<(String, usize)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let before = text[..start].trim_end_matches(' ');
+    if before.ends_with(is_digit) || before.len() == start && before.ends_with(['-', '–', '/', ':', '.', ',']) {
+        return None;
+    }
+    let (mut value, mut end, mut groups, mut are_years) = (String::new(), start, 0, true);
+    loop {
+        let digits = text[end..].bytes().take(GROUP_DIGITS + 1).take_while(u8::is_ascii_digit).count();
+        let group = &text[end..end + digits];
+        if !(2..=GROUP_DIGITS).contains(&digits) || groups == MAX_GROUPS {
+            return None;
+        }
+        are_years &= digits == 4 && (group.starts_with("19") || group.starts_with("20"));
+        value.push_str(group);
+        (end, groups) = (end + digits, groups + 1);
+        match text[end..].strip_prefix(' ') {
+            Some(rest) if rest.starts_with(is_digit) => end += 1,
+            _ => break,
+        }
+    }
+    let is_part = text[end..].starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_' | '%'))
+        || text[end..].starts_with(['.', ',', ':']) && text[end + 1..].starts_with(is_digit);
+    (groups >= MIN_GROUPS && value.len() >= MIN_DIGITS && !are_years && !is_part).then_some((value, end))
 }

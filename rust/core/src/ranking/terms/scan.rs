@@ -2,7 +2,7 @@
 
 use super::TermRole;
 use super::characters::{ASCII, CharClass, class, joins};
-use super::compounds::{Compounds, spaced_number};
+use super::compounds::{Compounds, digit_groups, spaced_number};
 use super::normalizer::{Normalizer, hash};
 use super::suffixes::korean_noun;
 use super::{Language, Term};
@@ -95,7 +95,8 @@ impl Scanner<'_> {
                 }
             }
             TokenKind::Digits => {
-                let Some((value, end)) = spaced_number(self.text, start, end) else {
+                let spaced = spaced_number(self.text, start, end).or_else(|| digit_groups(self.text, start));
+                let Some((value, end)) = spaced else {
                     emit(Term(hash(span.of(self.text).as_bytes())), span, TermRole::Whole);
                     return end;
                 };

@@ -45,11 +45,13 @@ pub(super) fn answers(question: &str, answer: &str) -> bool {
     label(answer).zip(label(question)).is_some_and(|(answer, question)| QUESTION_LABELS.contains(&(question, answer)))
 }
 
-/// Whether a unit means little without what follows: it ends with a colon, or it is bold as a title is.
+/// Whether a unit means little without what follows: it ends with a colon, it is a field of a wiki's template without a
+/// value, or it is bold as a title is.
 pub(super) fn introduces(unit: &str) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
-    without_closing(unit).ends_with([':', '：']) || is_title
+    let is_field = unit.starts_with('|') && unit.ends_with('=');
+    without_closing(unit).ends_with([':', '：']) || is_title || is_field
 }
 
 /// Whether a sentence labels the rest of its paragraph: `DOVER.`, `NOTE: Coins only.`
@@ -147,8 +149,9 @@ pub(super) fn is_open(unit: &str) -> bool {
     !without_closing(unit).ends_with(is_terminal)
 }
 
+/// Whether this asks. In Japanese interviews two dashes begin what is asked, in whatever form.
 pub(crate) fn is_question(text: &str) -> bool {
-    without_closing(text).ends_with(['?', '？', '؟'])
+    without_closing(text).ends_with(['?', '？', '؟']) || text.starts_with("――")
 }
 
 /// Without closing quotes, brackets, emphasis, and the end tags that Markdown may have.

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::code::Code;
+use super::environments::environments;
 use super::interruptions::interrupted;
 use super::replies::replies;
 use super::signs::{
@@ -60,8 +61,8 @@ pub(crate) fn joins(
     if !has_markup {
         groups.join_lines()?;
     }
-    for reply in replies(&groups.view) {
-        groups.join(reply);
+    for run in replies(&groups.view).into_iter().chain(environments(&groups.view)) {
+        groups.join(run);
     }
     groups.join_announced()?;
     for sentence in interrupted(&groups.view, check)? {
@@ -156,26 +157,49 @@ impl Groups<'_> {
         Ok(())
     }
 
-    /// Joins the lines of a short paragraph that are no sentences: an address, ingredients, a stanza.
+    /// Joins the lines of a short paragraph most of which are no sentences: an address, ingredients, a stanza, an offer.
     fn join_lines(&mut self) -> Result<()> {
         let mut checkpoints = Checkpoints::new(self.check);
         let mut start = 0;
         while start < self.view.spans.len() {
             checkpoints.reach(self.view.spans[start].start)?;
-            let is_line = |unit: usize| {
-                self.view.outline.kind(unit) == BlockKind::Prose
-                    && !self.view.unit(unit).starts_with(is_symbol)
-                    && (unit == start || self.view.paragraphs[unit] < unit && self.view.gap(unit).contains('\n'))
+            let begins_line = |unit: usize| unit == start || self.view.gap(unit).contains('\n');
+            // Some of the lines may look like a table or a record.
+            let is_part = |unit: &usize| {
+                let is_line = match self.view.outline.kind(*unit) {
+                    BlockKind::Prose => !begins_line(*unit) || !self.view.unit(*unit).starts_with(is_symbol),
+                    BlockKind::Row | BlockKind::Record => !self.view.is_looked_up(*unit),
+                    _ => false,
+                };
+                is_line && (*unit == start || self.view.paragraphs[*unit] < *unit)
             };
-            let goes_on = |end: &usize| is_line(*end) && (*end == start || is_open(self.view.unit(*end - 1)));
-            let end = start + (start..self.view.spans.len()).take_while(goes_on).count();
-            let is_whole = end == self.view.spans.len() || self.view.paragraphs[end] == end;
-            if end - start >= MIN_LINES && is_whole && self.view.fits(start..end) {
+            let end = start + (start..self.view.spans.len()).take_while(is_part).count();
+            if self.are_lines(start..end) {
                 self.join(start..end);
             }
             start = end.max(start + 1);
         }
         Ok(())
+    }
+
+    /// Whether most lines of a paragraph are no sentences, and it is neither a table nor records.
+    fn are_lines(&self, units: Range<usize>) -> bool {
+        let is_whole = units.end == self.view.spans.len() || self.view.paragraphs[units.end] == units.end;
+        if units.len() < MIN_LINES || !is_whole || !self.view.fits(units.clone()) {
+            return false;
+        }
+        let kind = |unit: usize| self.view.outline.kind(unit);
+        let ends = units.clone().filter(|unit| unit + 1 == units.end || self.view.gap(unit + 1).contains('\n'));
+        let (mut lines, mut open) = (0, 0);
+        for end in ends {
+            lines += 1;
+            open += usize::from(is_open(self.view.unit(end)));
+        }
+        let is_one = kind(units.start) != BlockKind::Prose && units.clone().all(|unit| kind(unit) == kind(units.start));
+        let begins_record =
+            |unit: &usize| kind(*unit) == BlockKind::Record && self.view.leaf(*unit).units.start == *unit;
+        let records = units.filter(begins_record).count();
+        lines >= MIN_LINES && 3 * open >= 2 * lines && !is_one && records < 2
     }
 
     fn join(&mut self, run: Range<usize>) {
@@ -331,9 +355,10 @@ impl Groups<'_> {
             (BlockKind::Code, BlockKind::Prose) => text.starts_with(char::is_lowercase),
             // In reStructuredText, the mark of the code below.
             (BlockKind::Prose, BlockKind::Prose) if text == "::" => true,
-            (BlockKind::Row, BlockKind::Caption) | (_, BlockKind::Source) => true,
-            (BlockKind::Row, BlockKind::Prose) => {
-                is_caption(text) && self.view.kind_after(next) != Some(BlockKind::Row)
+            (_, BlockKind::Source) => true,
+            (BlockKind::Row, BlockKind::Caption | BlockKind::Prose) if self.view.is_caption(next) => {
+                let is_of_next = matches!(self.view.kind_after(next), Some(BlockKind::Row | BlockKind::HeaderRow));
+                self.view.are_captions_below || !is_of_next
             }
             _ => false,
         }
@@ -364,7 +389,8 @@ impl Groups<'_> {
         // A sentence alone before two items or more, and not the rest of one that a page's end interrupts.
         let is_lead_in = self.view.paragraphs[unit] == unit
             && self.view.outline.has_items(next)
-            && !text.starts_with(char::is_lowercase);
+            && !text.starts_with(char::is_lowercase)
+            && !self.view.is_rest(unit);
         let target = self.view.outline.outermost(next);
         let is_inside = self.view.outline.leaf(unit) == self.view.outline.leaf(next);
         let leaf = self.view.leaf(unit).units.clone();
@@ -380,7 +406,8 @@ impl Groups<'_> {
             (BlockKind::Code, _) if kind != BlockKind::Item || is_in_item => {
                 return whole(self.view.code_end(unit, target.units.end));
             }
-            (BlockKind::Row, _) if kind == BlockKind::Caption || is_caption(text) || is_open(text) => {
+            (BlockKind::Row, _) if self.view.is_caption(unit) && self.view.are_captions_below => return None,
+            (BlockKind::Row, _) if self.view.is_caption(unit) || is_open(text) => {
                 return whole(target.units.end);
             }
             (_, NodeKind::List(_)) if is_in_item => return whole(target.units.end),

@@ -12,6 +12,7 @@ use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::{Mark, System};
 use crate::text::pieces::marks::{is_southeast_asian, is_unspaced};
 use crate::text::pieces::records::{is_person, is_prompted};
+use crate::text::pieces::table_captions::is_caption;
 
 /// Characters that stay together: about two passages of three sentences.
 const MAX_GROUP_CHARS: usize = 600;
@@ -29,6 +30,9 @@ const MAX_NOTES: usize = 6;
 
 /// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
 const MAX_TAGS: usize = 8;
+
+/// Sentences of a caption.
+const MAX_CAPTION: usize = 3;
 
 /// Pages of a list.
 const MAX_PAGES: usize = 8;
@@ -53,6 +57,8 @@ pub(super) struct View<'page> {
     pub(super) chars: Vec<(usize, usize)>,
     /// For each unit the first one of its paragraph: of units without a blank line between them.
     pub(super) paragraphs: Vec<usize>,
+    /// Whether captions stand below tables.
+    pub(super) are_captions_below: bool,
 }
 
 impl<'page> View<'page> {
@@ -63,7 +69,32 @@ impl<'page> View<'page> {
         check: &Check,
     ) -> Result<Self> {
         let chars = characters(text, spans, check)?;
-        Ok(Self { text, spans, outline, chars, paragraphs: paragraphs(text, spans) })
+        let paragraphs = paragraphs(text, spans);
+        let mut view = Self { text, spans, outline, chars, paragraphs, are_captions_below: false };
+        view.are_captions_below = view.captions_below();
+        Ok(view)
+    }
+
+    /// Whether more captions have a table above them than below.
+    fn captions_below(&self) -> bool {
+        let is_row = |unit: Option<usize>| {
+            let kind = unit.filter(|unit| *unit < self.spans.len()).map(|unit| self.outline.kind(unit));
+            matches!(kind, Some(BlockKind::Row | BlockKind::HeaderRow))
+        };
+        let captions = (0..self.spans.len()).filter(|unit| self.is_caption(*unit));
+        let (below, above) = captions.fold((0, 0), |(below, above), unit| {
+            (below + usize::from(is_row(unit.checked_sub(1))), above + usize::from(is_row(Some(unit + 1))))
+        });
+        below > above
+    }
+
+    /// Whether a unit is the caption of a table.
+    pub(super) fn is_caption(&self, unit: usize) -> bool {
+        match self.outline.kind(unit) {
+            BlockKind::Caption => true,
+            BlockKind::Prose => is_caption(self.unit(unit)),
+            _ => false,
+        }
     }
 
     pub(super) fn unit(&self, unit: usize) -> &'page str {
@@ -304,7 +335,8 @@ impl<'page> View<'page> {
         let rest = self.after_rules(unit + 1);
         if rest == unit + 1 {
             let numbered = self.after_rules(rest + 1);
-            return if numbered > rest + 1 && self.is_head(unit, rest, numbered) { numbered } else { rest };
+            let is_end = numbered > rest + 1 && self.is_head(unit, rest, numbered);
+            return if is_end { numbered } else { self.after_figure(unit, rest) };
         }
         let rest = self.below_head(unit, rest);
         // Notes stand between the rule above them and the page's number.
@@ -315,6 +347,21 @@ impl<'page> View<'page> {
         let end = self.below_head(unit, self.after_rules(rest + notes));
         let may_go_on = || end > rest + notes && end < self.spans.len() && self.goes_on(unit, end);
         if is_interrupted && !self.goes_on(unit, rest) && may_go_on() { end } else { rest }
+    }
+
+    /// The unit below a figure at the end of a page, if a sentence goes on there in lower case.
+    fn after_figure(&self, unit: usize, caption: usize) -> usize {
+        let is_figure = caption < self.spans.len() && is_caption(self.unit(caption)) && is_open(self.unit(unit));
+        let end = (caption + 1..self.spans.len()).take(MAX_CAPTION);
+        let end = end.map(|end| (end, self.after_rules(end))).find(|(end, rest)| rest > end);
+        let goes_on = |rest: &usize| *rest < self.spans.len() && self.unit(*rest).starts_with(char::is_lowercase);
+        end.map(|(_, rest)| rest).filter(|rest| is_figure && goes_on(rest)).unwrap_or(caption)
+    }
+
+    /// Whether the end of a page interrupts the sentence that ends here.
+    pub(super) fn is_rest(&self, unit: usize) -> bool {
+        let is_beginning = |start: usize| self.after_interruption(start) == unit && self.goes_on(start, unit);
+        (unit.saturating_sub(MAX_TITLE_LINES)..unit.saturating_sub(1)).any(is_beginning)
     }
 
     /// The unit below the head of a page that stands here once.

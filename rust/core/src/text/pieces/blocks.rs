@@ -53,9 +53,9 @@ pub(super) fn blocks(text: &str, check: &Check) -> Result<Vec<Block>> {
     };
     check_length(text)?;
     let mut lines = page_lines(text, check)?;
+    mark_org(text, &mut lines);
     // The shapes by the lines alone.
     let shapes: Vec<LineShape> = lines.iter().map(|line| line.shape).collect();
-    mark_org(text, &mut lines);
     mark_items(text, &mut lines, check)?;
     mark_titles(text, &mut lines, true, check)?;
     let lines = lines;

@@ -139,13 +139,13 @@ const WIDE_GAP: &str = "   ";
 const FAR: &str = "          ";
 
 /// Whether a line is only a page number, also one with a header next to it: `12`, `- 12 -`, `Page 3 of 10`, `3/10`,
-/// `Contract     Page 3`.
+/// `Contract     Page 3`, `Ann Lee     Informational     [Page 3]`.
 pub(super) fn is_page_number(line: &str) -> bool {
     is_number_of_page(line, false)
-        || line.ends_with(|c: char| c.is_ascii_digit())
+        || line.ends_with(|c: char| c.is_ascii_digit() || c == ']')
             && line.rsplit_once(WIDE_GAP).is_some_and(|(header, number)| {
                 header.len() <= MAX_CHARS
-                    && !header.trim_end().contains(WIDE_GAP)
+                    && (number.starts_with('[') || !header.trim_end().contains(WIDE_GAP))
                     && is_number_of_page(number.trim(), true)
             })
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style, System};
+use super::page_headers_footers::is_numbered_head;
 use super::records::is_person;
 use super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
 use crate::error::Result;
@@ -27,6 +28,9 @@ const LONGEST_NUMBER: usize = 6;
 
 /// Wider lines are prose, whether a sentence ends in them or not.
 const NARROWEST_PROSE: usize = 50;
+
+/// Wider lines were not wrapped: each is a paragraph.
+const WIDEST_WRAP: usize = 140;
 
 /// Lines were wrapped at this width or a wider one.
 const NARROWEST_WRAP: usize = 60;
@@ -175,6 +179,10 @@ impl<'text> Neighbours<'_, 'text> {
             return None;
         }
         let candidate = look(self.text_of(self.number)).or_else(|| self.bracketed())?;
+        // `12          Handbook`
+        if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
+            return None;
+        }
         let is_numbered = |mark: Mark| !self.has_markup || mark.style.label.is_empty();
         if line.shape == LineShape::Item && !candidate.mark.is_some_and(is_numbered)
             || candidate.look == Look::Plain && self.names_source()
@@ -215,22 +223,19 @@ impl<'text> Neighbours<'_, 'text> {
         let is_full = widest >= NARROWEST_PARAGRAPH
             && self.below.is_some_and(|below| !has_room(own, self.text_of(below), widest));
         let is_short = !is_full && !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
+        let is_after_item = line.shape == LineShape::Item && is_short && column(own) <= column(text);
         let begins = above.checked_sub(1).is_none_or(|before| {
             !matches!(self.lines[before].shape, LineShape::Text | LineShape::Item)
                 || ends_sentence(self.text_of(before))
         });
         let above = look(text).filter(|above| begins && above.look != Look::Plain);
+        let is_ended = ends_sentence(text) || width(text) > WIDEST_WRAP;
         match candidate.look {
             _ if is_mark => false,
             Look::Plain if above.is_some() => is_between,
-            Look::Plain => {
-                let is_after_item = line.shape == LineShape::Item && is_short && column(own) <= column(text);
-                (ends_sentence(text) || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap()
-            }
-            Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => {
-                ends_sentence(text) || is_short || above.is_some()
-            }
-            Look::Numbered(_) => ends_sentence(text) || above.is_some(),
+            Look::Plain => (is_ended || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap(),
+            Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
+            Look::Numbered(_) => is_ended || above.is_some() || is_after_item,
         }
     }
 
@@ -297,12 +302,25 @@ impl<'text> Neighbours<'_, 'text> {
                 // Addresses and menus have lines without a sentence.
                 let is_line = |line: usize| self.lines.get(line).is_some_and(|line| line.shape == LineShape::Text);
                 let is_close = !is_gap || candidate.look == Look::Capitals && is_line(below + 1);
-                let names = is_prose || (!is_plain && is_close && candidate.mark.is_none());
+                let names = is_prose
+                    || (!is_plain && is_close && candidate.mark.is_none())
+                    || !is_plain && self.starts_list(below)
+                    || self.is_alone() && !is_gap && self.is_term(below);
                 let is_menu = is_plain && self.is_in_menu();
                 (is_gap || !continues_sentence(own, text)) && !is_capitals && names && is_clear && !is_menu
             }
             _ => false,
         }
+    }
+
+    /// Whether a line is a short one with deeper text below it: an option, a parameter.
+    fn is_term(&self, line: usize) -> bool {
+        let (term, below) = (self.text_of(line), self.lines.get(line + 1));
+        let is_deeper = |below: &Line| {
+            let text = below.span().of(self.text);
+            below.shape == LineShape::Text && column(text) > column(term) + 1 && has_room(term, text, NARROWEST_WRAP)
+        };
+        column(term) == column(self.text_of(self.number)) && !ends_sentence(term) && below.is_some_and(is_deeper)
     }
 
     /// Whether a numbered line below a blank one is a title: it is short, and the text below begins a sentence.

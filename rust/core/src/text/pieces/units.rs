@@ -7,6 +7,7 @@ use super::blocks::blocks;
 use super::records::{CueMarks, turn_label, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
+use super::windows::Windows;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::{Breadcrumbs, Leaf, MIN_NAMED_ROWS, Outline, has_blank_line, joins, short_paragraphs, span};
@@ -189,6 +190,15 @@ impl Units {
         }
         sections.extend((start < self.spans.len()).then_some(start..self.spans.len()));
         sections
+    }
+
+    /// The windows of each section: one over the border of two would say of the one what only the other says.
+    pub(crate) fn windows(&self, windows: Windows) -> Vec<Range<usize>> {
+        let in_section = |section: Range<usize>| {
+            let windows = windows.ranges(section.len());
+            windows.map(move |window| section.start + window.start..section.start + window.end)
+        };
+        self.sections().into_iter().flat_map(in_section).collect()
     }
 
     /// The names of the columns of a run that begins in the rows of a table.

@@ -69,6 +69,8 @@ fn read_piece(
         is_defined.then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
     };
     let (mut next, mut open_items) = (None, 0_usize);
+    // The start of the last block's line: many blocks may begin in one.
+    let (mut line, mut searched) = (piece.start, piece.start);
     for (event, range) in Parser::new_with_broken_link_callback(&text, EXTENSIONS, Some(resolve)).into_offset_iter() {
         let place = |offset: usize| piece.start + offset.saturating_sub(prefix.len());
         let span = ByteSpan { start: place(range.start), end: place(range.end) };
@@ -76,7 +78,9 @@ fn read_piece(
         match &event {
             Event::Start(tag) if begins_block(tag) => {
                 if open_items == 0 {
-                    let line = source[..span.start].rfind(LINE_ENDS).map_or(0, |end| end + 1);
+                    let between = &source[searched.min(span.start)..span.start];
+                    line = between.rfind(LINE_ENDS).map_or(line, |end| span.start - between.len() + end + 1);
+                    searched = span.start;
                     next = Some(line).filter(|line| *line > piece.start).or(next);
                 }
                 open_items += usize::from(matches!(tag, Tag::Item | Tag::FootnoteDefinition(_)));

@@ -15,7 +15,7 @@ pub(in crate::text::pieces) struct Run {
     pub(in crate::text::pieces) end: usize,
 }
 
-/// The lines of a page, up to the next form feed.
+/// The lines of a page, up to the next form feed or heading of Org mode.
 pub(super) struct Lines<'text> {
     text: &'text str,
     all: &'text [Line],
@@ -126,8 +126,9 @@ impl<'text> Lines<'text> {
     /// Moves to a line: finds its marks, and the end of the part of the page that it is in.
     pub(super) fn reach(&mut self, line: usize) {
         if line >= self.end {
-            let hard = self.all[line..].iter().position(|line| line.hard);
-            self.end = hard.map_or(self.all.len(), |hard| line + hard + 1);
+            let is_title = |line: usize| matches!(self.shapes.get(line), Some(LineShape::Title(_)));
+            let ends = |end: &usize| self.all[*end - 1].hard || is_title(*end);
+            self.end = (line + 1..self.all.len()).find(ends).unwrap_or(self.all.len());
         }
         self.marks = self.get(line).map(Marks::of).unwrap_or_default();
     }

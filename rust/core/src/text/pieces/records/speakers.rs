@@ -60,8 +60,14 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let (mut questions, mut sentences) = (0, 0);
     let end = loop {
         let last = &turns[turns.len() - 1];
-        let is_first_paragraph = last.below == line;
-        while !lines.is_blank(line) {
+        let (below, is_first_paragraph) = (last.below, last.below == line);
+        // With a time below it, a name needs no blank line above.
+        let begins_turn = |line: usize| {
+            line > below
+                && lines.get(line + 1).is_some_and(is_time_line)
+                && Label::at(lines, line).is_some_and(|label| label.has_time)
+        };
+        while !lines.is_blank(line) && !begins_turn(line) {
             line += 1;
         }
         let text = lines.get(line - 1).unwrap_or_default();
@@ -167,7 +173,9 @@ pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> 
     let mut at = turn.start;
     std::iter::from_fn(move || {
         let start = (at..turn.end).find(|line| !lines.is_blank(*line))?;
-        let is_notice = |line: usize| line > turn.start && lines.get(line).is_some_and(is_notice);
+        let is = |line: usize, is_true: fn(&str) -> bool| line > turn.start && lines.get(line).is_some_and(is_true);
+        // How many reacted may stand below the picture.
+        let is_notice = |line: usize| is(line, is_notice) || is(line, is_count) && is(line - 1, is_notice);
         if is_notice(start) {
             at = start + 1;
             return Some(lines.block(start..at, BlockKind::Rule, false));
@@ -177,6 +185,11 @@ pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> 
     })
 }
 
+fn is_count(line: &str) -> bool {
+    let count = line.trim();
+    !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Whether a line of a chat is what the program shows: `New messages`, `3 replies`, reactions with their numbers.
 fn is_notice(line: &str) -> bool {
     let text = line.trim();
@@ -184,7 +197,8 @@ fn is_notice(line: &str) -> bool {
         return false;
     }
     let count = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    if matches!(text, "New messages" | "New" | "(edited)") || matches!(count, " reply" | " replies") {
+    let is_of_thread = matches!(count, " reply" | " replies") || text.starts_with("Last reply ");
+    if matches!(text, "New messages" | "New" | "(edited)") || is_of_thread {
         return true;
     }
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
