@@ -53,6 +53,14 @@ REASONS: dict[str, dict[str, str]] = {
     "families": {
         "float32: least times as fast as ONNX Runtime": "both sides are near the processor's limit (bench/notes/families.md)",
     },
+    "growth": {
+        "processor time of four times the text": (
+            "headings without text: a bounded number of passages is tried, which only the larger page reaches"
+        ),
+    },
+    "growth_of_routes": {
+        "processor time of four times the text": "the smaller request takes some milliseconds; sorted and hashed words",
+    },
     "instant": {
         "pages a second of processor time against the default": "the encoder is faster on this processor, the work on text is not",
         "ten pages, auto, s": "the record is older than previews, which leave out pages that do not answer",
@@ -72,6 +80,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "serving": {
         "answers a second over what encoder_125m does alone": "not known",
+        "answers a second over what minilm does alone": "not known",
     },
     "startup": {
         "first answer to second": "the machine was not quiet",

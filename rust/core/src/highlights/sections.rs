@@ -128,10 +128,11 @@ impl Sections {
 
 /// For each unit, the end of the question that it asks or answers; 0 for none.
 fn questions(RankedPage { page, units, .. }: &RankedPage) -> Vec<usize> {
-    let asks = |name: &&Range<usize>| is_question(units.spans[name.end - 1].of(page.text()));
+    let nearest = units.names.nearest(|name| is_question(units.spans[name.end - 1].of(page.text())));
     let mut questions = vec![0; units.spans.len()];
     for unit in 0..questions.len() {
-        let Some(question) = units.names.above(unit).find(asks) else { continue };
+        let Some(place) = units.names.innermost(unit).and_then(|name| nearest[name]) else { continue };
+        let question = units.names.units(place);
         questions[unit] = question.end;
         if questions[question.start] != question.end {
             questions[question.clone()].fill(question.end);

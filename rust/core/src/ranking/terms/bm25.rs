@@ -229,15 +229,15 @@ impl QueryPostings<'_> {
         let all: f32 = self.query.iter().map(rarity).sum();
         for (term, list) in self.found() {
             let share = share(term, list) as f32;
-            let has_term = names.with_inherited(|units| list.is_in(units));
+            let nearest = names.nearest(|units| list.is_in(units));
             let mut having = list.units.iter().map(|unit| *unit as usize).peekable();
             for (unit, added) in added.iter_mut().enumerate() {
                 while having.next_if(|other| *other < unit).is_some() {}
                 let Some(name) = names.innermost(unit).filter(|_| having.peek() != Some(&unit)) else { continue };
-                let (own, inherited) = has_term[name];
-                added.nearest += if own { share } else { 0.0 };
-                added.any += if inherited { share } else { 0.0 };
-                added.by_language += if inherited && all > 0.0 { rarity(term) / all } else { 0.0 };
+                let Some(place) = nearest[name] else { continue };
+                added.nearest += if place == name { share } else { 0.0 };
+                added.any += share;
+                added.by_language += if all > 0.0 { rarity(term) / all } else { 0.0 };
             }
         }
         added
@@ -320,11 +320,11 @@ fn prefix_sums(units: &[u32], before: &mut [u32]) {
 
 /// Sets `before[i]` to the number of units below `i` whose subject a term names.
 fn count_named(list: &PostingList, names: &Breadcrumbs, before: &mut [u32]) {
-    let has_term = names.with_inherited(|units| list.is_in(units));
+    let nearest = names.nearest(|units| list.is_in(units));
     let mut seen = 0;
     for (unit, slot) in before.iter_mut().enumerate() {
         *slot = seen;
-        seen += u32::from(names.innermost(unit).is_some_and(|name| has_term[name].1));
+        seen += u32::from(names.innermost(unit).is_some_and(|name| nearest[name].is_some()));
     }
 }
 

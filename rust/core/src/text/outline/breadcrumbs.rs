@@ -62,15 +62,19 @@ impl Breadcrumbs {
         (self.innermost.get(unit).copied().unwrap_or(0) as usize).checked_sub(1)
     }
 
-    /// For each name, whether this is true of its units, and whether of those of any name around it too.
-    pub(crate) fn with_inherited(&self, is_true: impl Fn(&Range<usize>) -> bool) -> Vec<(bool, bool)> {
-        let mut found: Vec<(bool, bool)> = Vec::with_capacity(self.names.len());
-        for (units, outer) in &self.names {
-            let own = is_true(units);
-            let around = (*outer as usize).checked_sub(1).is_some_and(|outer| found[outer].1);
-            found.push((own, own || around));
+    /// For each name, the place of the innermost one of it and those around it of whose units this is true.
+    pub(crate) fn nearest(&self, is_true: impl Fn(&Range<usize>) -> bool) -> Vec<Option<usize>> {
+        let mut found: Vec<Option<usize>> = Vec::with_capacity(self.names.len());
+        for (place, (units, outer)) in self.names.iter().enumerate() {
+            let around = (*outer as usize).checked_sub(1).and_then(|outer| found[outer]);
+            found.push(if is_true(units) { Some(place) } else { around });
         }
         found
+    }
+
+    /// The units of the name at a place.
+    pub(crate) fn units(&self, place: usize) -> &Range<usize> {
+        &self.names[place].0
     }
 
     /// The approximate size in memory.

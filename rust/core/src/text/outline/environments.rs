@@ -23,10 +23,11 @@ pub(super) fn environments(view: &View<'_>) -> Vec<Range<usize>> {
             if let Some(name) = argument(command, "begin{").filter(|_| open.len() < MAX_DEPTH) {
                 open.push((name, unit));
             } else if let Some(name) = argument(command, "end{")
-                && let Some((_, start)) = open.pop_if(|(other, _)| *other == name)
-                && view.fits(start..unit + 1)
+                && let Some(place) = open.iter().rposition(|(other, _)| *other == name)
             {
-                found.push(start..unit + 1);
+                let run = open[place].1..unit + 1;
+                open.truncate(place);
+                found.extend(Some(run).filter(|run| view.fits(run.clone())));
             }
         }
     }
