@@ -149,7 +149,7 @@ pub(super) fn is_open(unit: &str) -> bool {
     !without_closing(unit).ends_with(is_terminal)
 }
 
-/// Whether this asks. In Japanese interviews two dashes begin what is asked, in whatever form.
+/// Whether this asks. In Japanese interviews two dashes begin a question, which may have no other mark.
 pub(crate) fn is_question(text: &str) -> bool {
     without_closing(text).ends_with(['?', '？', '؟']) || text.starts_with("――")
 }
