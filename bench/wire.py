@@ -107,9 +107,8 @@ def ours() -> Server:
     """Start our server."""
     port = free_port()
     command = [sys.executable, "-m", "pullquote", "serve", "--port", str(port), "--log-level", "error"]
-    command += ["--served-model-name", "m"]
     # FastAPI's route also gives the model all texts of a request.
-    model = ["--encoder", function("fixed_matrix"), "--max-batch-size", str(max(SIZES))]
+    model = ["--served-model-name", "m", "--encoder", function("fixed_matrix"), "--max-batch-size", str(max(SIZES))]
     return Server([*command, *model], port, {}, path="/embed", body={"inputs": ["a"]})
 
 

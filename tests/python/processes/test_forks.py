@@ -250,7 +250,7 @@ def slow_main_thread(real=threading.main_thread):
         begun.set()
         until = time.monotonic() + 0.2
         while time.monotonic() < until:
-            time.sleep(0.001)
+            time.sleep(0.001)  # takes Python's lock again, while the interpreter ends
     return main
 threading.main_thread = slow_main_thread
 def calls():

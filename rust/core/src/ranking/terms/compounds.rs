@@ -271,9 +271,14 @@ pub(super) fn spaced_number(text: &str, start: usize, head_end: usize) -> Option
             value = value + "." + decimals;
         }
     }
-    let is_part = text[end..].starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_'))
-        || text[end..].starts_with(['.', ',', ':']) && digits_after(end + 1) > 0;
-    (!is_part).then_some((value, end))
+    (!goes_on(text, end)).then_some((value, end))
+}
+
+/// Whether letters, digits or marks continue what ends here: it is a part of something else.
+fn goes_on(text: &str, end: usize) -> bool {
+    let rest = &text[end..];
+    rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_'))
+        || rest.starts_with(['.', ',', ':']) && rest[1..].starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// The digits of a telephone number, an account or the like, and its end: `0113 496 0172`. Its groups are of any length.
@@ -298,7 +303,6 @@ pub(super) fn digit_groups(text: &str, start: usize) -> Option<(String, usize)> 
             _ => break,
         }
     }
-    let is_part = text[end..].starts_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_' | '%'))
-        || text[end..].starts_with(['.', ',', ':']) && text[end + 1..].starts_with(is_digit);
+    let is_part = goes_on(text, end) || text[end..].starts_with('%');
     (groups >= MIN_GROUPS && value.len() >= MIN_DIGITS && !are_years && !is_part).then_some((value, end))
 }

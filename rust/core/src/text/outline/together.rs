@@ -47,8 +47,10 @@ pub(crate) fn joins(
     has_markup: bool,
     check: &Check,
 ) -> Result<(Vec<bool>, Vec<Name>)> {
+    let view = View::new(text, spans, outline, check)?;
     let mut groups = Groups {
-        view: View::new(text, spans, outline, check)?,
+        are_captions_below: view.are_captions_below(),
+        view,
         joins: vec![false; spans.len()],
         ends: vec![0; spans.len()],
         announced: vec![false; spans.len()],
@@ -83,6 +85,8 @@ struct Groups<'page> {
     /// The first of the questions found, from the right.
     last_question: usize,
     has_markup: bool,
+    /// Whether captions stand below tables.
+    are_captions_below: bool,
     check: &'page Check<'page>,
 }
 
@@ -357,8 +361,7 @@ impl Groups<'_> {
             (BlockKind::Prose, BlockKind::Prose) if text == "::" => true,
             (_, BlockKind::Source) => true,
             (BlockKind::Row, BlockKind::Caption | BlockKind::Prose) if self.view.is_caption(next) => {
-                let is_of_next = matches!(self.view.kind_after(next), Some(BlockKind::Row | BlockKind::HeaderRow));
-                self.view.are_captions_below || !is_of_next
+                self.are_captions_below || !self.view.is_row(next + 1)
             }
             _ => false,
         }
@@ -406,7 +409,7 @@ impl Groups<'_> {
             (BlockKind::Code, _) if kind != BlockKind::Item || is_in_item => {
                 return whole(self.view.code_end(unit, target.units.end));
             }
-            (BlockKind::Row, _) if self.view.is_caption(unit) && self.view.are_captions_below => return None,
+            (BlockKind::Row, _) if self.view.is_caption(unit) && self.are_captions_below => return None,
             (BlockKind::Row, _) if self.view.is_caption(unit) || is_open(text) => {
                 return whole(target.units.end);
             }

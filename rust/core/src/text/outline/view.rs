@@ -31,6 +31,9 @@ const MAX_NOTES: usize = 6;
 /// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
 const MAX_TAGS: usize = 8;
 
+/// Units from the part of a sentence above the end of a page to the rest of it.
+const MAX_PAGE_END: usize = 3;
+
 /// Sentences of a caption.
 const MAX_CAPTION: usize = 3;
 
@@ -57,8 +60,6 @@ pub(super) struct View<'page> {
     pub(super) chars: Vec<(usize, usize)>,
     /// For each unit the first one of its paragraph: of units without a blank line between them.
     pub(super) paragraphs: Vec<usize>,
-    /// Whether captions stand below tables.
-    pub(super) are_captions_below: bool,
 }
 
 impl<'page> View<'page> {
@@ -69,23 +70,19 @@ impl<'page> View<'page> {
         check: &Check,
     ) -> Result<Self> {
         let chars = characters(text, spans, check)?;
-        let paragraphs = paragraphs(text, spans);
-        let mut view = Self { text, spans, outline, chars, paragraphs, are_captions_below: false };
-        view.are_captions_below = view.captions_below();
-        Ok(view)
+        Ok(Self { text, spans, outline, chars, paragraphs: paragraphs(text, spans) })
     }
 
-    /// Whether more captions have a table above them than below.
-    fn captions_below(&self) -> bool {
-        let is_row = |unit: Option<usize>| {
-            let kind = unit.filter(|unit| *unit < self.spans.len()).map(|unit| self.outline.kind(unit));
-            matches!(kind, Some(BlockKind::Row | BlockKind::HeaderRow))
-        };
-        let captions = (0..self.spans.len()).filter(|unit| self.is_caption(*unit));
-        let (below, above) = captions.fold((0, 0), |(below, above), unit| {
-            (below + usize::from(is_row(unit.checked_sub(1))), above + usize::from(is_row(Some(unit + 1))))
-        });
-        below > above
+    /// Whether captions stand below tables: more of them have a table above them than below.
+    pub(super) fn are_captions_below(&self) -> bool {
+        let captions = || (0..self.spans.len()).filter(|unit| self.is_caption(*unit));
+        let below = captions().filter(|unit| *unit > 0 && self.is_row(unit - 1)).count();
+        below > captions().filter(|unit| self.is_row(unit + 1)).count()
+    }
+
+    /// Whether a unit is part of a table; false after the last unit.
+    pub(super) fn is_row(&self, unit: usize) -> bool {
+        unit < self.spans.len() && matches!(self.outline.kind(unit), BlockKind::Row | BlockKind::HeaderRow)
     }
 
     /// Whether a unit is the caption of a table.
@@ -202,8 +199,7 @@ impl<'page> View<'page> {
     /// Whether a unit begins a table of which people want one row.
     pub(super) fn is_looked_up(&self, unit: usize) -> bool {
         let (rows, header) = (&self.leaf(unit).units, self.outline.header_end(unit));
-        let is_table = matches!(self.outline.kind(unit), BlockKind::Row | BlockKind::HeaderRow);
-        is_table && (header > rows.start || self.is_option(unit)) && rows.end - header >= MIN_NAMED_ROWS
+        self.is_row(unit) && (header > rows.start || self.is_option(unit)) && rows.end - header >= MIN_NAMED_ROWS
     }
 
     /// Whether a row explains an option of a program: `-k, --keep   keep the original files`.
@@ -361,7 +357,7 @@ impl<'page> View<'page> {
     /// Whether the end of a page interrupts the sentence that ends here.
     pub(super) fn is_rest(&self, unit: usize) -> bool {
         let is_beginning = |start: usize| self.after_interruption(start) == unit && self.goes_on(start, unit);
-        (unit.saturating_sub(MAX_TITLE_LINES)..unit.saturating_sub(1)).any(is_beginning)
+        (unit.saturating_sub(MAX_PAGE_END)..unit.saturating_sub(1)).any(is_beginning)
     }
 
     /// The unit below the head of a page that stands here once.

@@ -29,8 +29,8 @@ const LONGEST_NUMBER: usize = 6;
 /// Wider lines are prose, whether a sentence ends in them or not.
 const NARROWEST_PROSE: usize = 50;
 
-/// Wider lines were not wrapped: each is a paragraph.
-const WIDEST_WRAP: usize = 140;
+/// Wider lines are paragraphs, which end there although no sentence may.
+const WIDEST_LINE: usize = 140;
 
 /// Lines were wrapped at this width or a wider one.
 const NARROWEST_WRAP: usize = 60;
@@ -229,7 +229,7 @@ impl<'text> Neighbours<'_, 'text> {
                 || ends_sentence(self.text_of(before))
         });
         let above = look(text).filter(|above| begins && above.look != Look::Plain);
-        let is_ended = ends_sentence(text) || width(text) > WIDEST_WRAP;
+        let is_ended = ends_sentence(text) || width(text) > WIDEST_LINE;
         match candidate.look {
             _ if is_mark => false,
             Look::Plain if above.is_some() => is_between,

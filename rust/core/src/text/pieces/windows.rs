@@ -6,7 +6,6 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::text::page::ByteSpan;
 
 /// Windows of `highlight_length` units, one every `step_size` units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,13 +87,6 @@ impl Windows {
             let start = window.start.saturating_add(self.step_size);
             (window.end < units && start < units).then(|| range(start))
         })
-    }
-
-    /// The span of each window over these units.
-    pub fn over(self, units: &[ByteSpan]) -> Vec<ByteSpan> {
-        self.ranges(units.len())
-            .map(|window| ByteSpan { start: units[window.start].start, end: units[window.end - 1].end })
-            .collect()
     }
 }
 

@@ -131,7 +131,14 @@ fn first_lines(source: &str, leaf: ByteSpan, blocks: LeafBlocks) -> &str {
         LeafBlocks::Lines(_) | LeafBlocks::RawHtml => 1,
         LeafBlocks::Whole(..) => 0,
     };
-    let start = source[..leaf.start].rfind(LINE_ENDS).map_or(0, |end| end + 1);
+    // A line that begins farther away is too long.
+    let from = leaf.start.saturating_sub(LONGEST_PREFIX + 1);
+    let line_end = source.as_bytes()[from..leaf.start].iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
+    let start = match line_end {
+        Some(end) => from + end + 1,
+        None if from == 0 => 0,
+        None => return "",
+    };
     let length: usize = source[start..].split_inclusive('\n').take(lines).map(str::len).sum();
     if length <= LONGEST_PREFIX { &source[start..start + length] } else { "" }
 }

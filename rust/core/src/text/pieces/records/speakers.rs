@@ -62,11 +62,7 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         let last = &turns[turns.len() - 1];
         let (below, is_first_paragraph) = (last.below, last.below == line);
         // With a time below it, a name needs no blank line above.
-        let begins_turn = |line: usize| {
-            line > below
-                && lines.get(line + 1).is_some_and(is_time_line)
-                && Label::at(lines, line).is_some_and(|label| label.has_time)
-        };
+        let begins_turn = |line: usize| line > below && Label::at(lines, line).is_some_and(|label| label.has_time);
         while !lines.is_blank(line) && !begins_turn(line) {
             line += 1;
         }
