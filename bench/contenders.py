@@ -85,7 +85,8 @@ class Pullquote:
             highlight_length=HIGHLIGHT_LENGTH,
             step_size=STEP_SIZE,
             top_k=TOP_K,
-            # As the rivals rank: windows, by cosine.
+            # As `parse_pieces` cuts the rivals' windows, and as they rank: windows, by cosine.
+            format="text",
             expand=False,
             dedupe="none",
             lexical_weight=0.0,

@@ -48,7 +48,8 @@ REASONS: dict[str, dict[str, str]] = {
         "peak memory over the table's texts": "the answers of such short pages are larger than their texts",
     },
     "concurrency": {
-        "embedded model, threads: throughput of 256 clients to the best": "less than the spread of the rounds",
+        "one layer of 32, threads: throughput of 256 clients to the best": "less than the spread of the rounds",
+        "one layer of 32, asyncio tasks: throughput of 256 clients to the best": "the best is less than a spread above the others",
     },
     "families": {
         "float32: least times as fast as ONNX Runtime": "both sides are near the processor's limit (bench/notes/families.md)",
@@ -63,16 +64,24 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "instant": {
         "pages a second of processor time against the default": "the encoder is faster on this processor, the work on text is not",
-        "ten pages, auto, s": "the record is older than previews, which leave out pages that do not answer",
+    },
+    "jobs": {
+        "pages a second of parquet on Ray, to those of the local job": "less than the spread of the rounds",
     },
     "many_pages": {
         "largest loss of hits against all pages": "a page's first sentence depends on the pages compared (decision 0026)",
+    },
+    "overload": {
+        "milliseconds of a refusal, 99th percentile": "not known; half of them take 0.014 ms at most",
     },
     "rerank": {
         "pullquote float32: least times as fast as CrossEncoder float32": _SHARED_CORE,
         "pullquote int8: least times as fast as CrossEncoder float32": _SHARED_CORE,
         "pullquote float32: least times as fast as onnxruntime float32": _SHARED_CORE,
         "pullquote int8: least times as fast as onnxruntime int8": _SHARED_CORE,
+    },
+    "scaling": {
+        "embedded model, length from 1: power of tokens with which time grows": "attention grows with the length of a window",
     },
     "sequences": {
         "workers: 128: throughput to the best": _MANY_WORKERS,
@@ -91,6 +100,8 @@ REASONS: dict[str, dict[str, str]] = {
         ),
     },
     "wire": {
+        "our raw vectors, read by our client, over FastAPI's JSON read by aiohttp": "less than the spread of the rounds",
+        "our raw vectors over what a bare socket carries": "the server takes most of the time (bench/notes/wire.md)",
         "our raw vectors over FastAPI's, the same client": _WIRE,
         "the same, both read by aiohttp": _WIRE,
         "our JSON over orjson's, both read by aiohttp": "the time is that of the reader",

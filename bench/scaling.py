@@ -44,6 +44,7 @@ STEPS = [1, 2, 3]
 # group of pages, so that the caller's thread and the devices work at the same time.
 FIT_FROM = {EMBEDDED: {"size": 30_000, "pages": 100}, small_model.NAME: {"size": 300_000, "pages": 300}}
 WINDOWS_CHARACTERS = {EMBEDDED: 100_000, small_model.NAME: 1_000_000}
+MEGABYTE = 1_000_000
 
 
 @dataclass(slots=True)
@@ -83,8 +84,8 @@ class Series:
         return self._slope([self.seconds(point) for point in self.fitted()])
 
     def memory_power(self) -> float:
-        """The exponent with which the second call's memory grows."""
-        return self._slope([self.next_peak_bytes(point) for point in self.fitted()])
+        """The exponent with which the second call's memory grows. Less than a megabyte is noise, and may be negative."""
+        return self._slope([max(self.next_peak_bytes(point), MEGABYTE) for point in self.fitted()])
 
     def _slope(self, values: list[float]) -> float:
         if len(values) < 2 or not all(value > 0 for value in values):
