@@ -91,6 +91,9 @@ REASONS: dict[str, dict[str, str]] = {
         "answers a second over what encoder_125m does alone": "not known",
         "answers a second over what minilm does alone": "not known",
     },
+    "soak": {
+        "memory in the last quarter over that in the first": "not known; caches fill meanwhile",
+    },
     "startup": {
         "first answer to second": "the machine was not quiet",
     },
