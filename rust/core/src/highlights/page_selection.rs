@@ -134,7 +134,7 @@ impl<'page> PageSelection<'page> {
                     self.sections.range(start).clone()
                 } else {
                     let run = self.expand(start, max_units, remaining, max_group);
-                    self.with_rest(run, max_units, remaining)
+                    self.with_paragraph(run, max_units, remaining)
                 }
             }
             Seeds::Kept => self.kept_run(seed, remaining, max_group),
@@ -270,15 +270,17 @@ impl<'page> PageSelection<'page> {
         best.1
     }
 
-    /// The run with the rest of the short paragraph at its end, and what that announces, if the rest is less than another
-    /// window.
-    fn with_rest(&self, run: Range<usize>, max_units: usize, remaining: Budget) -> Range<usize> {
+    /// The run with all of the short paragraph at its end, and what that announces, as far as this is less than another window.
+    fn with_paragraph(&self, run: Range<usize>, max_units: usize, remaining: Budget) -> Range<usize> {
         let paragraphs = &self.ranked.units.short_paragraphs;
         let paragraph = paragraphs.get(paragraphs.partition_point(|paragraph| paragraph.end < run.end));
         let Some(paragraph) = paragraph.filter(|paragraph| paragraph.start < run.end) else { return run };
         let most = self.sections.content(&run) + max_units - 1;
-        let is_less = self.sections.content(&(run.start..paragraph.end)) <= most;
-        if is_less { self.with_group(run, paragraph.end - 1, remaining) } else { run }
+        let is_less = |longer: Range<usize>| self.sections.content(&longer) <= most;
+        let run =
+            if is_less(run.start..paragraph.end) { self.with_group(run, paragraph.end - 1, remaining) } else { run };
+        let is_rest = paragraph.start < run.start && is_less(paragraph.start..run.end);
+        if is_rest { self.with_group(run, paragraph.start, remaining) } else { run }
     }
 
     /// The run with the sentence after it, if it ends with a question whose paragraph goes on.
@@ -312,9 +314,10 @@ impl<'page> PageSelection<'page> {
         run
     }
 
-    /// The run up to the end of a later unit's group, if that is in its section and there is room.
+    /// The run with a unit's group and all between them, if they are one section and there is room.
     fn with_group(&self, run: Range<usize>, unit: usize, remaining: Budget) -> Range<usize> {
-        let longer = run.start..self.ranked.units.groups[self.sections.group_of[unit] as usize].end;
+        let group = &self.ranked.units.groups[self.sections.group_of[unit] as usize];
+        let longer = run.start.min(group.start)..run.end.max(group.end);
         let is_one = self.sections.are_one(longer.start, longer.end - 1);
         if is_one && self.has_room(&longer, usize::MAX, remaining) { longer } else { run }
     }

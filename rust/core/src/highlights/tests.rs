@@ -216,7 +216,7 @@ fn max_total_highlights_keeps_the_best_of_all_pages() {
 }
 
 #[test]
-fn the_rest_of_a_short_paragraph_comes_along_if_it_is_less_than_a_window() {
+fn a_short_paragraph_comes_along_as_far_as_it_is_less_than_a_window() {
     let text = "One is here. Two is, too. Three is. Four is.\n\nFive is. Six is. Seven is. Eight is. Nine is.";
     let units = Units::sentences(text, None, &[], &unstopped).unwrap();
     let choose = |best: usize, max_units: usize, max_chars: Option<i64>| {
@@ -227,8 +227,9 @@ fn the_rest_of_a_short_paragraph_comes_along_if_it_is_less_than_a_window() {
         runs(choose_passages(&[ranked], &bounds(Some(1), max_chars), &unstopped).unwrap().remove(0))
     };
     assert_eq!(choose(1, 3, None), [(1, 4)]);
-    assert_eq!(choose(1, 2, None), [(1, 2)], "two more sentences");
-    assert_eq!(choose(1, 3, Some(30)), [(1, 2)], "they do not fit");
+    assert_eq!(choose(1, 2, None), [(0, 2)], "two sentences after it, one before");
+    assert_eq!(choose(2, 2, None), [(2, 4)], "two sentences before it, one after");
+    assert_eq!(choose(1, 3, Some(20)), [(1, 2)], "they do not fit");
     assert_eq!(choose(6, 3, None), [(6, 9)]);
     assert_eq!(choose(6, 1, None), [(6, 7)], "one sentence was asked for");
     assert_eq!(choose(3, 3, None), [(3, 4)], "nothing is left");

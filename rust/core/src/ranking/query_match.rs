@@ -31,6 +31,9 @@ const TITLE_CREDIT: f32 = 0.25;
 /// in the order of passages. Losses of 3 to 12 order them alike.
 const ASKED_AGAIN: (f32, f32) = (0.5, 3.0);
 
+/// An introduction says what its page is about more often than it answers: it loses this in the order of passages.
+const INTRODUCTION: f32 = 1.0;
+
 /// How much the words of a table's header count as covered in its rows.
 const HEADER_CREDIT: f32 = 0.5;
 
@@ -93,6 +96,8 @@ struct UnitCoverage {
     /// What the headings above it, the parent item, the question and the lead-in have, and the unit lacks.
     names: Vec<AddedCoverage>,
     asks: Vec<bool>,
+    /// The end of the page's introduction.
+    introduction: usize,
 }
 
 impl<'page> QueryMatch<'page> {
@@ -267,7 +272,10 @@ impl<'page> QueryMatch<'page> {
 
     /// The value by which the page's passages are ordered, if a seed has this semantic score.
     pub(crate) fn order(&self, seed: usize, semantic: f32, logit: f32, cosine: f32) -> f32 {
-        let of_unit = |of: &UnitCoverage| (of.names[seed], if of.asks[seed] { ASKED_AGAIN.1 } else { 0.0 });
+        let of_unit = |of: &UnitCoverage| {
+            let asked = if of.asks[seed] { ASKED_AGAIN.1 } else { 0.0 };
+            (of.names[seed], asked + if seed < of.introduction { INTRODUCTION } else { 0.0 })
+        };
         let (names, loss) = self.coverage.as_ref().map_or_else(Default::default, of_unit);
         let lexical = self.lexical_of(seed) + credit_of_names(names.any, names.nearest);
         self.calibration.order(self.join(semantic, lexical, self.order_weight), logit, cosine) - loss
@@ -307,7 +315,8 @@ impl UnitCoverage {
         let asks = asks(parsed, &of_units, text);
         credit_headers(&mut of_units, &parsed.units.tables);
         let names = postings.added_coverage(&parsed.units.names);
-        Self { has_terms: postings.any(), units: of_units, paragraphs: paragraphs.collect(), names, asks }
+        let introduction = parsed.units.introduction();
+        Self { has_terms: postings.any(), units: of_units, paragraphs: paragraphs.collect(), names, asks, introduction }
     }
 
     /// Of the unit that has most of the query.

@@ -5,10 +5,12 @@
 //! the tree which units stay together.
 
 mod breadcrumbs;
+mod cards;
 mod code;
 mod environments;
 mod interruptions;
 mod replies;
+mod series;
 mod short;
 mod signs;
 mod together;
@@ -19,6 +21,7 @@ use std::ops::Range;
 use crate::text::page::{BlockKind, ByteSpan};
 
 pub(crate) use breadcrumbs::{Breadcrumbs, Name};
+pub(crate) use interruptions::goes_on_in_lower_case;
 pub(crate) use short::short_paragraphs;
 pub(crate) use signs::{is_question, is_quotation, starts_quotation};
 pub(crate) use together::joins;

@@ -19,6 +19,7 @@ mod inline_items;
 mod items;
 mod joints;
 mod labels;
+mod line_numbers;
 mod lines;
 mod links;
 pub(crate) mod list_marks;

@@ -7,13 +7,15 @@
 
 use std::ops::Range;
 
+use super::cards::cards;
 use super::code::Code;
 use super::environments::environments;
 use super::interruptions::interrupted;
 use super::replies::replies;
+use super::series::series;
 use super::signs::{
-    introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_source, is_symbol,
-    is_value, numbered, starts_quotation,
+    introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_source, is_value,
+    numbered, starts_quotation,
 };
 use super::view::View;
 use super::{Name, NodeKind, Outline, has_blank_line, span};
@@ -32,9 +34,6 @@ const SHORTEST_ANSWER: usize = 25;
 
 /// Characters of an answer up to the next question.
 const MAX_ANSWER_CHARS: usize = 1500;
-
-/// Lines that are no sentences, and stay together.
-const MIN_LINES: usize = 3;
 
 /// Bytes of the first line of a record that names the others.
 const LONGEST_NAME: usize = 200;
@@ -60,10 +59,9 @@ pub(crate) fn joins(
         check,
     };
     groups.join_leaves()?;
-    if !has_markup {
-        groups.join_lines()?;
-    }
-    for run in replies(&groups.view).into_iter().chain(environments(&groups.view)) {
+    let view = &groups.view;
+    let cards = if has_markup { Vec::new() } else { cards(view, check)? };
+    for run in cards.into_iter().chain(replies(view)).chain(environments(view)).chain(series(view)) {
         groups.join(run);
     }
     groups.join_announced()?;
@@ -159,51 +157,6 @@ impl Groups<'_> {
             start = leaf.end;
         }
         Ok(())
-    }
-
-    /// Joins the lines of a short paragraph most of which are no sentences: an address, ingredients, a stanza, an offer.
-    fn join_lines(&mut self) -> Result<()> {
-        let mut checkpoints = Checkpoints::new(self.check);
-        let mut start = 0;
-        while start < self.view.spans.len() {
-            checkpoints.reach(self.view.spans[start].start)?;
-            let begins_line = |unit: usize| unit == start || self.view.gap(unit).contains('\n');
-            // Some of the lines may look like a table or a record.
-            let is_part = |unit: &usize| {
-                let is_line = match self.view.outline.kind(*unit) {
-                    BlockKind::Prose => !begins_line(*unit) || !self.view.unit(*unit).starts_with(is_symbol),
-                    BlockKind::Row | BlockKind::Record => !self.view.is_looked_up(*unit),
-                    _ => false,
-                };
-                is_line && (*unit == start || self.view.paragraphs[*unit] < *unit)
-            };
-            let end = start + (start..self.view.spans.len()).take_while(is_part).count();
-            if self.are_lines(start..end) {
-                self.join(start..end);
-            }
-            start = end.max(start + 1);
-        }
-        Ok(())
-    }
-
-    /// Whether most lines of a paragraph are no sentences, and it is neither a table nor records.
-    fn are_lines(&self, units: Range<usize>) -> bool {
-        let is_whole = units.end == self.view.spans.len() || self.view.paragraphs[units.end] == units.end;
-        if units.len() < MIN_LINES || !is_whole || !self.view.fits(units.clone()) {
-            return false;
-        }
-        let kind = |unit: usize| self.view.outline.kind(unit);
-        let ends = units.clone().filter(|unit| unit + 1 == units.end || self.view.gap(unit + 1).contains('\n'));
-        let (mut lines, mut open) = (0, 0);
-        for end in ends {
-            lines += 1;
-            open += usize::from(is_open(self.view.unit(end)));
-        }
-        let is_one = kind(units.start) != BlockKind::Prose && units.clone().all(|unit| kind(unit) == kind(units.start));
-        let begins_record =
-            |unit: &usize| kind(*unit) == BlockKind::Record && self.view.leaf(*unit).units.start == *unit;
-        let records = units.filter(begins_record).count();
-        lines >= MIN_LINES && 3 * open >= 2 * lines && !is_one && records < 2
     }
 
     fn join(&mut self, run: Range<usize>) {
@@ -389,8 +342,8 @@ impl Groups<'_> {
         }
         let text = self.view.unit(unit);
         let is_new = has_blank_line(self.view.gap(next));
-        // A sentence alone before two items or more, and not the rest of one that a page's end interrupts.
-        let is_lead_in = self.view.paragraphs[unit] == unit
+        // A sentence alone or right above two items or more, and not the rest of one that a page's end interrupts.
+        let is_lead_in = (self.view.paragraphs[unit] == unit || !is_new)
             && self.view.outline.has_items(next)
             && !text.starts_with(char::is_lowercase)
             && !self.view.is_rest(unit);
@@ -402,6 +355,9 @@ impl Groups<'_> {
             |unit: usize, next: usize| labels(self.view.unit(unit), self.view.unit(next)) || self.view.names_leaf(unit);
         if is_inside && leaf.start == unit && (is_caption(text) || labels(unit, next)) {
             return whole(leaf.end);
+        }
+        if self.view.heads_fields(unit, next) {
+            return whole(next + 1);
         }
         let is_in_item = kind == BlockKind::Item && parent.units.end > next;
         match (next_kind, target.kind) {

@@ -4,13 +4,12 @@
 use std::ops::Range;
 
 use super::code::is_comment;
-use super::signs::{answers, is_name, is_open, is_question, is_quotation, starts_quotation};
+use super::signs::{answers, is_field, is_name, is_open, is_question, is_quotation, starts_quotation};
 use super::{MIN_NAMED_ROWS, Node, NodeKind, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::{Mark, System};
-use crate::text::pieces::marks::{is_southeast_asian, is_unspaced};
 use crate::text::pieces::records::{is_person, is_prompted};
 use crate::text::pieces::table_captions::is_caption;
 
@@ -20,37 +19,28 @@ const MAX_GROUP_CHARS: usize = 600;
 /// Sentences of a question with a label, less one.
 const MAX_QUESTION: usize = 5;
 
+/// Sentences of a field.
+const MAX_FIELD: usize = 6;
+
 /// Sentences before the question of its line, of the answer above it, and characters of that line.
 const MAX_BEFORE_QUESTION: usize = 2;
 const MAX_ANSWER: usize = 8;
 const MAX_QUESTION_CHARS: usize = 160;
 
-/// Sentences of the notes at the foot of a page.
-const MAX_NOTES: usize = 6;
-
 /// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
 const MAX_TAGS: usize = 8;
-
-/// Units from the part of a sentence above the end of a page to the rest of it.
-const MAX_PAGE_END: usize = 3;
-
-/// Sentences of a caption.
-const MAX_CAPTION: usize = 3;
 
 /// Pages of a list.
 const MAX_PAGES: usize = 8;
 
 /// Bytes of the head of a page, or of a line of its title.
-const LONGEST_HEAD: usize = 80;
+pub(super) const LONGEST_HEAD: usize = 80;
 
 /// Bytes of the title of a thread.
 const LONGEST_THREAD: usize = 200;
 
 /// Lines of the title of a page.
 const MAX_TITLE_LINES: usize = 3;
-
-/// Bytes of a part of a sentence that a noun may continue on the next page.
-const SHORTEST_BEGINNING: usize = 25;
 
 pub(super) struct View<'page> {
     pub(super) text: &'page str,
@@ -153,6 +143,20 @@ impl<'page> View<'page> {
         };
         let lines = self.paragraphs[unit]..unit + 1;
         if lines.len() <= MAX_TITLE_LINES && lines.clone().all(is_line) { lines.start } else { unit }
+    }
+
+    /// Whether a unit is the line that names the fields below it: `【Uses】…`, `Phone: …`.
+    pub(super) fn heads_fields(&self, unit: usize, next: usize) -> bool {
+        let is_labelled = |text: &str| text.starts_with('【') || is_field(text);
+        let begins_line = |line: &usize| self.gap(*line).contains('\n');
+        let is_field =
+            |line: usize| begins_line(&line) && self.paragraphs[line] == unit && is_labelled(self.unit(line));
+        let below = || (next + 1..self.spans.len()).take(MAX_FIELD).find(begins_line);
+        self.paragraphs[unit] == unit
+            && self.is_short_line(unit)
+            && !is_labelled(self.unit(unit))
+            && is_field(next)
+            && below().is_some_and(is_field)
     }
 
     /// Whether a unit is short prose that no mark ends.
@@ -288,7 +292,7 @@ impl<'page> View<'page> {
         let is_short = || self.chars[unit].1 - self.chars[start].0 <= MAX_QUESTION_CHARS;
         let is_line = |unit: usize| begins_line(&unit) && begins_line(&(unit + 1)) && self.is_question(unit);
         let is_below = || (start.saturating_sub(MAX_ANSWER)..start).any(is_line);
-        (start == unit || self.paragraphs[unit] == start && is_short() && is_below()).then_some(start)
+        (start == unit || self.leaf(start).units.start == start && is_short() && is_below()).then_some(start)
     }
 
     pub(super) fn is_question(&self, unit: usize) -> bool {
@@ -318,89 +322,6 @@ impl<'page> View<'page> {
         let is_tag = |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule && self.unit(*unit).starts_with('<');
         let above = (unit.saturating_sub(MAX_TAGS)..=unit).rev().find(|unit| !is_tag(unit));
         above.is_some_and(|above| self.outline.kind(above) == BlockKind::Heading)
-    }
-
-    /// The first unit from here that is no rule.
-    pub(super) fn after_rules(&self, unit: usize) -> usize {
-        let is_rule = |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule;
-        unit + (unit..self.spans.len()).take_while(is_rule).count()
-    }
-
-    /// The unit after the headers, footers, page numbers and notes below a unit: the first one that is none.
-    pub(super) fn after_interruption(&self, unit: usize) -> usize {
-        let rest = self.after_rules(unit + 1);
-        if rest == unit + 1 {
-            let numbered = self.after_rules(rest + 1);
-            let is_end = numbered > rest + 1 && self.is_head(unit, rest, numbered);
-            return if is_end { numbered } else { self.after_figure(unit, rest) };
-        }
-        let rest = self.below_head(unit, rest);
-        // Notes stand between the rule above them and the page's number.
-        let is_page_end = |unit: usize| self.outline.kind(unit) == BlockKind::Rule;
-        let is_note = |unit: &usize| !is_page_end(*unit) && self.outline.kind(*unit) != BlockKind::Heading;
-        let notes = (rest..self.spans.len()).take(MAX_NOTES + 1).take_while(is_note).count();
-        let is_interrupted = (1..=MAX_NOTES).contains(&notes) && is_open(self.unit(unit));
-        let end = self.below_head(unit, self.after_rules(rest + notes));
-        let may_go_on = || end > rest + notes && end < self.spans.len() && self.goes_on(unit, end);
-        if is_interrupted && !self.goes_on(unit, rest) && may_go_on() { end } else { rest }
-    }
-
-    /// The unit below a figure at the end of a page, if a sentence goes on there in lower case.
-    fn after_figure(&self, unit: usize, caption: usize) -> usize {
-        let is_figure = caption < self.spans.len() && is_caption(self.unit(caption)) && is_open(self.unit(unit));
-        let end = (caption + 1..self.spans.len()).take(MAX_CAPTION);
-        let end = end.map(|end| (end, self.after_rules(end))).find(|(end, rest)| rest > end);
-        let goes_on = |rest: &usize| *rest < self.spans.len() && self.unit(*rest).starts_with(char::is_lowercase);
-        end.map(|(_, rest)| rest).filter(|rest| is_figure && goes_on(rest)).unwrap_or(caption)
-    }
-
-    /// Whether the end of a page interrupts the sentence that ends here.
-    pub(super) fn is_rest(&self, unit: usize) -> bool {
-        let is_beginning = |start: usize| self.after_interruption(start) == unit && self.goes_on(start, unit);
-        (unit.saturating_sub(MAX_PAGE_END)..unit.saturating_sub(1)).any(is_beginning)
-    }
-
-    /// The unit below the head of a page that stands here once.
-    fn below_head(&self, unit: usize, head: usize) -> usize {
-        if self.is_head(unit, head, head + 1) { head + 1 } else { head }
-    }
-
-    /// Whether a unit is the head of a page that interrupts a sentence, which goes on in lower case.
-    fn is_head(&self, unit: usize, head: usize, rest: usize) -> bool {
-        rest < self.spans.len()
-            && self.spans[head].len() <= LONGEST_HEAD
-            && is_open(self.unit(head))
-            && !self.unit(head).starts_with(char::is_lowercase)
-            && self.unit(rest).starts_with(char::is_lowercase)
-            && is_open(self.unit(unit))
-    }
-
-    /// Whether a sentence goes on after an interruption: the rest starts in lower case, or the words of a header or footer
-    /// stand before it, and no mark ends its long beginning: a German noun or a number may follow, or Chinese.
-    pub(super) fn goes_on(&self, unit: usize, rest: usize) -> bool {
-        let text = self.unit(unit);
-        if !is_open(text) || self.unit(rest).starts_with(char::is_lowercase) {
-            return is_open(text);
-        }
-        let is_amount = |text: &str| {
-            let (number, unit) = text.split_once(' ').unwrap_or_default();
-            number.bytes().all(|byte| byte.is_ascii_digit()) && unit.starts_with(char::is_lowercase)
-        };
-        let is_footer = |unit: usize| {
-            let text = self.unit(unit);
-            !text.starts_with(['<', '[']) && text.contains(char::is_alphanumeric)
-        };
-        // Without capitals and spaces, but with marks between sentences.
-        let is_han_or_kana = |c: char| is_unspaced(c) && !is_southeast_asian(c);
-        let is_cut = if text.ends_with(is_han_or_kana) {
-            self.unit(rest).starts_with(is_han_or_kana)
-        } else {
-            text.len() >= SHORTEST_BEGINNING
-                && text.rsplit(' ').next().is_some_and(|last| last.chars().all(char::is_lowercase))
-        };
-        is_cut
-            && (self.unit(rest).starts_with(char::is_alphabetic) || is_amount(self.unit(rest)))
-            && (unit + 1..rest).any(is_footer)
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
+use crate::text::pieces::list_marks::HAN_DIGITS;
 
 /// Characters of the longest header or footer.
 const MAX_CHARS: usize = 100;
@@ -67,7 +68,7 @@ fn without_digits(line: &str) -> Option<String> {
     if line.len() > 4 * MAX_CHARS || line.chars().count() > MAX_CHARS {
         return None;
     }
-    let constant: String = line.chars().filter(|c| !c.is_numeric()).collect();
+    let constant: String = line.chars().filter(|c| !c.is_numeric() && !HAN_DIGITS.contains(*c)).collect();
     let constant = constant.trim();
     constant.chars().any(char::is_alphabetic).then(|| constant.to_owned())
 }

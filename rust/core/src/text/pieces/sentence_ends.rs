@@ -38,6 +38,9 @@ const LONGEST_SHORT_WORD: usize = 6;
 /// Bytes of the longest mark of an item.
 const LONGEST_MARK: usize = 40;
 
+/// Bytes of a remark in parentheses before and after a full stop in it.
+const LONGEST_REMARK: usize = 200;
+
 /// First bytes of marks whose ends Unicode's rules may miss.
 const MARKS: [bool; 256] = table(b".;\xe2\xcd");
 const MARKS_AND_SUBSTITUTES: [bool; 256] = table(b".;\xe2\xcd|:\xd7\xe0\xe1");
@@ -246,7 +249,7 @@ impl<'text> Prose<'text> {
             Some('.') if body.ends_with("..") || is_closed => {
                 !(continues || is_closed && continues_quote(after) || repeats_argument(body, after))
             }
-            Some('.') => self.full_stop_ends(stopped, after),
+            Some('.') => self.full_stop_ends(stopped, after) && !self.is_in_parentheses(start, end),
             // A title inside a Japanese sentence: `『PUSH!!』に`.
             Some('!' | '?') if !is_spaced => {
                 (!is_closed && is_east_asian(next))
@@ -266,6 +269,17 @@ impl<'text> Prose<'text> {
             Some('。' | '！' | '？') if is_closed && !is_spaced => !goes_on_after_quote(before, after),
             _ => true,
         }
+    }
+
+    /// Whether a short remark in parentheses, which began inside the sentence, goes on after this place:
+    /// `(cf. Ac. do S.T.J. of 9 June)`.
+    fn is_in_parentheses(&self, start: usize, end: usize) -> bool {
+        let from = boundary_from(self.text, end.saturating_sub(LONGEST_REMARK).max(start));
+        let before = &self.text[from..end];
+        let Some(opening) = before.rfind('(').filter(|opening| !before[*opening..].contains(')')) else { return false };
+        let begins_inside = from + opening > start && before[..opening].ends_with(' ');
+        let rest = self.text[end..].bytes().take(LONGEST_REMARK).find(|byte| matches!(byte, b'(' | b')'));
+        begins_inside && rest == Some(b')')
     }
 
     /// Whether this is only the mark of an item: `(1.) `, `Step 1. `. A word and a number that are no sure mark end a

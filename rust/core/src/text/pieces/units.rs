@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::line_numbers::{with_line_numbers, without_line_numbers};
 use super::records::{CueMarks, turn_label, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
@@ -15,6 +16,10 @@ use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
+
+/// Sections, or else paragraphs, of a page that may have an introduction.
+const MIN_SECTIONS: usize = 3;
+const MIN_PARAGRAPHS: usize = 5;
 
 /// Dots between an entry of a table of contents and its page number.
 const MIN_LEADER_DOTS: usize = 3;
@@ -90,55 +95,9 @@ impl Units {
     /// Those of `check`.
     pub fn sentences(text: &str, layout: Option<&[Block]>, links: &[ByteSpan], check: &Check) -> Result<Self> {
         let has_markup = layout.is_some();
-        let layout = &match layout {
-            Some(layout) => {
-                let layout = with_turns(text, Cow::Borrowed(layout));
-                Cow::Owned(with_titles(text, &with_records(text, &layout, check)?, check)?)
-            }
-            None => with_turns(text, Cow::Owned(blocks(text, check)?)),
-        };
-        let mut spans: Vec<ByteSpan> = Vec::new();
-        let mut leaves: Vec<Leaf> = Vec::new();
-        let mut labels: Vec<Label> = Vec::new();
-        let all_links = links;
-        let mut links = links.iter().peekable();
-        for_each_block(text, layout, check, |block, sentences, marks| {
-            let first = spans.len();
-            for sentence in sentences.iter() {
-                let here = spans.len();
-                let last = spans.last_mut().filter(|_| here > first);
-                while links.next_if(|link| last.as_ref().is_some_and(|last| link.end <= last.end)).is_some() {}
-                match (last, links.peek()) {
-                    (Some(last), Some(link)) if link.start < last.end => last.end = sentence.end,
-                    _ => spans.push(*sentence),
-                }
-            }
-            // The empty cells of markup before the first one with text.
-            if has_markup
-                && matches!(block.kind, BlockKind::Row | BlockKind::HeaderRow)
-                && let Some(row) = spans.get_mut(first)
-            {
-                row.start = block.span.start;
-            }
-            let is_header = block.kind == BlockKind::HeaderRow;
-            let kind = if is_header { BlockKind::Row } else { block.kind };
-            add_labels(text, block, &mut labels);
-            if let Some(marks) = marks {
-                labels.extend(marks.labels.iter().map(|span| Label { span: *span, end: block.span.end }));
-                add_captions(marks, &spans[first..], first, &mut leaves);
-                return;
-            }
-            match leaves.last_mut() {
-                Some(leaf) if block.continues && leaf.kind == kind => leaf.units.end = spans.len(),
-                _ => {
-                    let Block { continues, level, .. } = *block;
-                    leaves.push(Leaf { kind, level, units: first..spans.len(), header_end: first, continues });
-                }
-            }
-            if is_header && let Some(table) = leaves.last_mut() {
-                table.header_end = spans.len();
-            }
-        })?;
+        let masked = if has_markup { None } else { without_line_numbers(text) };
+        let (page, text) = (text, masked.as_deref().unwrap_or(text));
+        let Parts { mut spans, leaves, labels } = Parts::new(text, layout, links, check)?;
         let outline = Outline::new(&leaves);
         let (joins_group, mut names) = joins(text, &spans, &outline, has_markup, check)?;
         names.extend(outline.names());
@@ -147,11 +106,10 @@ impl Units {
         for (joins, pair) in joins_paragraph.iter_mut().skip(1).zip(spans.windows(2)) {
             *joins |= !has_blank_line(&text[pair[0].end..pair[1].start]);
         }
-        let rules = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Rule);
-        let mut boilerplate: Vec<usize> = rules.flat_map(|leaf| leaf.units.clone()).collect();
-        boilerplate.extend(contents_entries(text, &spans, &leaves, all_links, check)?);
-        let rows = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Row);
-        let rows: Vec<Range<usize>> = rows.map(|table| table.units.clone()).collect();
+        let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
+        let of_kind = |kind: BlockKind| -> Vec<Range<usize>> {
+            leaves.iter().filter(|leaf| leaf.kind == kind).map(|leaf| leaf.units.clone()).collect()
+        };
         let tables = leaves.iter().filter(|leaf| leaf.header_end > leaf.units.start);
         let tables: Vec<NamedTable> = tables
             .map(|table| NamedTable {
@@ -160,21 +118,22 @@ impl Units {
             })
             .collect();
         // In markup, the first row of a table may be more than names: of a long table it is not.
-        let is_named = |table: &&NamedTable| !has_markup || table.is_long();
-        boilerplate.extend(tables.iter().filter(is_named).flat_map(|table| table.header.clone()));
+        let headers = tables.iter().filter(|table| !has_markup || table.is_long()).map(|table| table.header.clone());
         // A bracket of code, or a tick of its own.
         let has_words = |unit: usize| spans[unit].of(text).contains(char::is_alphanumeric);
-        let (groups, paragraphs) = (runs(&joins_group), runs(&joins_paragraph));
-        let code = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Code).flat_map(|leaf| leaf.units.clone());
-        let alone = paragraphs.iter().filter(|run| !(*run).clone().any(has_words)).flat_map(Clone::clone);
-        if (0..spans.len()).any(has_words) {
-            boilerplate.extend(code.chain(alone).filter(|unit| !has_words(*unit)));
-        }
+        let alone = paragraphs.iter().filter(|run| !(*run).clone().any(has_words)).cloned();
+        let wordless = of_kind(BlockKind::Code).into_iter().chain(alone).flatten().filter(|unit| !has_words(*unit));
+        let is_wordless = !(0..spans.len()).any(has_words);
+        let mut boilerplate = contents_entries(text, &spans, &leaves, links, check)?;
+        boilerplate.extend(of_kind(BlockKind::Rule).into_iter().chain(headers).flatten());
+        boilerplate.extend(wordless.filter(|_| !is_wordless));
         boilerplate.sort_unstable();
         boilerplate.dedup();
-        let headings = leaves.iter().filter(|leaf| leaf.kind == BlockKind::Heading);
-        let headings: Vec<Range<usize>> = headings.map(|heading| heading.units.clone()).collect();
+        let (rows, headings) = (of_kind(BlockKind::Row), of_kind(BlockKind::Heading));
         let short_paragraphs = short_paragraphs(text, &spans, &leaves);
+        if masked.is_some() {
+            with_line_numbers(page, &mut spans);
+        }
         Ok(Self { spans, groups, paragraphs, boilerplate, rows, tables, short_paragraphs, headings, names, labels })
     }
 
@@ -190,6 +149,21 @@ impl Units {
         }
         sections.extend((start < self.spans.len()).then_some(start..self.spans.len()));
         sections
+    }
+
+    /// The end of the page's introduction: the text before its first section, or the first paragraph. 0 for short pages.
+    pub(crate) fn introduction(&self) -> usize {
+        let Some(last) = self.spans.len().checked_sub(1) else { return 0 };
+        // It names all of the page.
+        let title = self.names.above(last).find(|name| name.start == 0);
+        let begins_with_section = title.is_none() && self.headings.first().is_some_and(|heading| heading.start == 0);
+        let sections = self.sections();
+        if sections.len() >= MIN_SECTIONS && !begins_with_section {
+            return sections[0].end;
+        }
+        let title_end = title.map_or(0, |title| title.end);
+        let first = self.paragraphs.iter().find(|paragraph| paragraph.end > title_end);
+        first.filter(|_| self.paragraphs.len() >= MIN_PARAGRAPHS).map_or(0, |paragraph| paragraph.end)
     }
 
     /// The windows of each section: one over the border of two would say of the one what only the other says.
@@ -233,6 +207,69 @@ impl Units {
     /// From the start of a run's first unit to the end of its last.
     pub fn span(&self, run: &Range<usize>) -> ByteSpan {
         span(&self.spans, run)
+    }
+}
+
+/// The units of a page and the leaves of its outline.
+struct Parts {
+    spans: Vec<ByteSpan>,
+    leaves: Vec<Leaf>,
+    labels: Vec<Label>,
+}
+
+impl Parts {
+    /// See [`Units::sentences`].
+    fn new(text: &str, layout: Option<&[Block]>, links: &[ByteSpan], check: &Check) -> Result<Self> {
+        let has_markup = layout.is_some();
+        let layout = &match layout {
+            Some(layout) => {
+                let layout = with_turns(text, Cow::Borrowed(layout));
+                Cow::Owned(with_titles(text, &with_records(text, &layout, check)?, check)?)
+            }
+            None => with_turns(text, Cow::Owned(blocks(text, check)?)),
+        };
+        let mut spans: Vec<ByteSpan> = Vec::new();
+        let mut leaves: Vec<Leaf> = Vec::new();
+        let mut labels: Vec<Label> = Vec::new();
+        let mut links = links.iter().peekable();
+        for_each_block(text, layout, check, |block, sentences, marks| {
+            let first = spans.len();
+            for sentence in sentences.iter() {
+                let here = spans.len();
+                let last = spans.last_mut().filter(|_| here > first);
+                while links.next_if(|link| last.as_ref().is_some_and(|last| link.end <= last.end)).is_some() {}
+                match (last, links.peek()) {
+                    (Some(last), Some(link)) if link.start < last.end => last.end = sentence.end,
+                    _ => spans.push(*sentence),
+                }
+            }
+            // The empty cells of markup before the first one with text.
+            if has_markup
+                && matches!(block.kind, BlockKind::Row | BlockKind::HeaderRow)
+                && let Some(row) = spans.get_mut(first)
+            {
+                row.start = block.span.start;
+            }
+            let is_header = block.kind == BlockKind::HeaderRow;
+            let kind = if is_header { BlockKind::Row } else { block.kind };
+            add_labels(text, block, &mut labels);
+            if let Some(marks) = marks {
+                labels.extend(marks.labels.iter().map(|span| Label { span: *span, end: block.span.end }));
+                add_captions(marks, &spans[first..], first, &mut leaves);
+                return;
+            }
+            match leaves.last_mut() {
+                Some(leaf) if block.continues && leaf.kind == kind => leaf.units.end = spans.len(),
+                _ => {
+                    let Block { continues, level, .. } = *block;
+                    leaves.push(Leaf { kind, level, units: first..spans.len(), header_end: first, continues });
+                }
+            }
+            if is_header && let Some(table) = leaves.last_mut() {
+                table.header_end = spans.len();
+            }
+        })?;
+        Ok(Self { spans, leaves, labels })
     }
 }
 
@@ -317,112 +354,4 @@ fn has_leader_dots(line: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::call::unstopped;
-    use crate::text::page::marked_level;
-    use proptest::prelude::*;
-
-    #[test]
-    fn headings_have_the_level_of_their_marks() {
-        for (heading, level) in [
-            ("# One", 1),
-            ("> ### Quoted", 3),
-            ("Two\n===", 1),
-            ("Three\n---", 2),
-            ("== Two ==", 2),
-            ("= = Two = =", 2),
-            ("2.1. Terms", 0),
-            ("-k", 0),
-            ("Usage\n~~~~~", 0),
-            ("####### seven", 0),
-        ] {
-            assert_eq!(marked_level(heading), level, "{heading}");
-        }
-    }
-
-    #[test]
-    fn breadcrumbs_are_nested_by_level() {
-        let text = "# One\n\n## Two\n\nFirst.\n\n### Three\n\nSecond.\n\n## Four\n\nThird.\n\n\
-                    | a | b |\n|---|---|\n| c | d |\n\n# Five\n\nLast.";
-        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
-        let breadcrumbs = |start: &str| -> Vec<&str> {
-            let unit = units.spans.iter().position(|span| span.of(text).starts_with(start)).unwrap();
-            units.breadcrumbs(&(unit..unit + 1)).iter().map(|span| span.of(text)).collect()
-        };
-        assert_eq!(breadcrumbs("First"), ["# One", "## Two"]);
-        assert_eq!(breadcrumbs("Second"), ["# One", "## Two", "### Three"]);
-        assert_eq!(breadcrumbs("Third"), ["# One", "## Four"]);
-        assert_eq!(breadcrumbs("## Four"), ["# One"], "a passage that begins with a heading is below those around it");
-        assert_eq!(breadcrumbs("| c")[..2], ["# One", "## Four"]);
-        assert!(breadcrumbs("| c")[2].starts_with("| a | b |"));
-        assert_eq!(breadcrumbs("Last"), ["# Five"]);
-        assert!(breadcrumbs("# One").is_empty());
-        let manual = "EXIT STATUS\n    Zero if it works.\n\nFILES\n    None is read.\n";
-        let units = Units::sentences(manual, None, &[], &unstopped).unwrap();
-        let named = units.headings.iter().map(|heading| units.span(heading).of(manual));
-        assert_eq!(named.collect::<Vec<_>>(), ["EXIT STATUS", "FILES"]);
-        let last = units.spans.len() - 1;
-        let nearest = units.breadcrumbs(&(last..last + 1));
-        assert_eq!(nearest.iter().map(|span| span.of(manual)).collect::<Vec<_>>(), ["FILES"]);
-    }
-
-    #[test]
-    fn entries_of_contents_are_boilerplate() {
-        let boilerplate = |text: &str, links: &[ByteSpan]| -> Vec<String> {
-            let units = Units::sentences(text, None, links, &unstopped).unwrap();
-            units.boilerplate.iter().map(|unit| units.spans[*unit].of(text).to_owned()).collect()
-        };
-        let text = "1. Install ........ 7\n2. Use . . . . . . 12\n\nThe rest is history ... 1999 was a year.";
-        assert_eq!(boilerplate(text, &[]), ["1. Install ........ 7", "2. Use . . . . . . 12"]);
-        let table = "version,name,series,date\n1.0,Otter,otter,2019\n2.0,Heron,heron,2021\n3.0,Stoat,stoat,2023";
-        assert_eq!(boilerplate(table, &[]), ["version,name,series,date"]);
-        let menu = "- [One](#one)\n- [Two](#two)\n- [Three](#three)\n- [Four](#four)\n\nText with [a link](#one).";
-        let links = |text: &str| -> Vec<ByteSpan> {
-            let starts = text.match_indices('[').map(|(start, _)| start);
-            starts.map(|start| ByteSpan { start, end: start + text[start..].find(')').unwrap() + 1 }).collect()
-        };
-        assert_eq!(boilerplate(menu, &links(menu)).len(), 4);
-        let outside = menu.replace("(#", "(https://example.com/");
-        assert_eq!(boilerplate(&outside, &links(&outside)).len(), 0, "places elsewhere may be what is asked for");
-    }
-
-    #[test]
-    fn rules_and_page_numbers_are_boilerplate() {
-        let text = "One.\n\n---\n\nTwo goes on\n\nPage 3 of 10\n\nand ends.";
-        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
-        let boilerplate: Vec<&str> = units.boilerplate.iter().map(|unit| units.spans[*unit].of(text)).collect();
-        assert_eq!(boilerplate, ["---", "Page 3 of 10"]);
-        let marks = |text: &str| Units::sentences(text, None, &[], &unstopped).unwrap().boilerplate.len();
-        assert_eq!((marks("It works.\n\n✅\n\nMore follows.\n\n```\nf(a, {\n})\n```"), marks("👍")), (4, 0));
-    }
-
-    #[test]
-    fn blank_lines_separate_paragraphs() {
-        let text = "# One\n\nFirst. Second.\nThird.\n\n- a\n- b\n \nLast.";
-        let units = Units::sentences(text, None, &[], &unstopped).unwrap();
-        let paragraphs: Vec<&str> = units.paragraphs.iter().map(|run| units.span(run).of(text)).collect();
-        assert_eq!(paragraphs, ["# One\n\nFirst. Second.\nThird.", "- a\n- b", "Last."]);
-    }
-
-    #[test]
-    fn no_sentence_ends_inside_a_link() {
-        let text = "See One. Two. Three here. Four.";
-        let links = [ByteSpan { start: 4, end: 19 }];
-        let units = Units::sentences(text, None, &links, &unstopped).unwrap();
-        let sentences: Vec<&str> = units.spans.iter().map(|unit| unit.of(text)).collect();
-        assert_eq!(sentences, ["See One. Two. Three here.", "Four."]);
-    }
-
-    proptest! {
-        #[test]
-        fn groups_and_paragraphs_cover_every_unit_once(text in "(\\PC{0,12}|# |\n|- |\\| a |```|\\. ){0,60}") {
-            let units = Units::sentences(&text, None, &[], &unstopped).unwrap();
-            for runs in [&units.groups, &units.paragraphs] {
-                let covered: Vec<usize> = runs.iter().cloned().flatten().collect();
-                prop_assert_eq!(covered, (0..units.spans.len()).collect::<Vec<_>>());
-            }
-            prop_assert_eq!(&units.spans, &super::super::sentences(&text, &unstopped).unwrap());
-        }
-    }
-}
+mod tests;

@@ -42,9 +42,14 @@ pub(super) fn column(line: &str) -> usize {
     white.fold(0, |column, c| if c == '\t' { (column / 8 + 1) * 8 } else { column + 1 })
 }
 
-/// In characters.
+/// In columns: East Asian characters have two.
 pub(super) fn width(line: &str) -> usize {
-    bytecount::num_chars(line.as_bytes())
+    let characters = bytecount::num_chars(line.as_bytes());
+    if characters == line.len() {
+        return characters;
+    }
+    // The first bytes of U+3000 to U+FFFF.
+    characters + line.bytes().filter(|byte| (0xe3..=0xef).contains(byte)).count()
 }
 
 /// The width of what wrapping keeps together at the start of a line: a word, a link or a code span.
@@ -54,7 +59,7 @@ fn first_word_width(line: &str) -> usize {
     let whole = match first {
         '[' => content.find("](").and_then(|text_end| content[text_end..].find(')').map(|end| text_end + end)),
         '`' => content[1..].find('`').map(|end| end + 1),
-        _ if is_east_asian(first) => return 1,
+        _ if is_east_asian(first) => return 2,
         _ => None,
     };
     let whole = whole.unwrap_or(0);

@@ -352,6 +352,10 @@ fn mark(line: &str) -> Option<Mark> {
         b'c' if is_commit(text) => return of(Family::Commit, BlockKind::Turn, text.len()),
         b'{' | b'[' if is_object(text) => return of(Family::Object, BlockKind::Record, 0),
         b'B' | b'T' | b'P' | b'%' if is_component(text) => return of(Family::Component, BlockKind::Record, 0),
+        // Of an examination in court: `Q.   Who had the keys?`
+        b'Q' | b'A' if text[1..].starts_with(".  ") || text[1..].starts_with(".\t") => {
+            return of(Family::Speaker, BlockKind::Turn, 2);
+        }
         b'0'..=b'9' if is_access(text) => return of(Family::Access, BlockKind::Record, 0),
         b'0'..=b'9' | b'[' | b'(' | b'A'..=b'Z' if may_be_stamp(text) => {
             if let Some(stamp) = stamp(text) {
