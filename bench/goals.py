@@ -36,6 +36,8 @@ class Goal:
 
 
 _WIRE = "both sides are near what a socket carries, and FastAPI checks no value (bench/notes/wire.md)"
+_SERVER = "the server takes most of the time (bench/notes/wire.md)"
+_SPREAD = "less than the spread of the rounds"
 _SHORT_PAGES = "a call with lists of strings does the same work; only one call for each page costs more"
 _MANY_WORKERS = "many threads for each core: locks and switches (decision 0008)"
 _SHARED_CORE = "both processors seem to be threads of one core, which each side's products fill; rounds differ twofold"
@@ -48,8 +50,8 @@ REASONS: dict[str, dict[str, str]] = {
         "peak memory over the table's texts": "the answers of such short pages are larger than their texts",
     },
     "concurrency": {
-        "one layer of 32, threads: throughput of 256 clients to the best": "less than the spread of the rounds",
-        "one layer of 32, asyncio tasks: throughput of 256 clients to the best": "the best is less than a spread above the others",
+        "one layer of 32, threads: throughput of 256 clients to the best": _SPREAD,
+        "one layer of 32, asyncio tasks: throughput of 256 clients to the best": _SPREAD,
     },
     "families": {
         "float32: least times as fast as ONNX Runtime": "both sides are near the processor's limit (bench/notes/families.md)",
@@ -66,7 +68,7 @@ REASONS: dict[str, dict[str, str]] = {
         "pages a second of processor time against the default": "the encoder is faster on this processor, the work on text is not",
     },
     "jobs": {
-        "pages a second of parquet on Ray, to those of the local job": "less than the spread of the rounds",
+        "pages a second of parquet on Ray, to those of the local job": _SPREAD,
     },
     "many_pages": {
         "largest loss of hits against all pages": "a page's first sentence depends on the pages compared (decision 0026)",
@@ -103,12 +105,12 @@ REASONS: dict[str, dict[str, str]] = {
         ),
     },
     "wire": {
-        "our raw vectors, read by our client, over FastAPI's JSON read by aiohttp": "less than the spread of the rounds",
-        "our raw vectors over what a bare socket carries": "the server takes most of the time (bench/notes/wire.md)",
+        "our raw vectors, read by our client, over FastAPI's JSON read by aiohttp": _SPREAD,
+        "our raw vectors over what a bare socket carries": _SERVER,
         "our raw vectors over FastAPI's, the same client": _WIRE,
         "the same, both read by aiohttp": _WIRE,
         "our JSON over orjson's, both read by aiohttp": "the time is that of the reader",
-        "our client over aiohttp, the same raw route": "the server takes most of the time (bench/notes/wire.md)",
-        "the same, over aiohttp that fills one array as ours does": "the server takes most of the time (bench/notes/wire.md)",
+        "our client over aiohttp, the same raw route": _SERVER,
+        "the same, over aiohttp that fills one array as ours does": _SERVER,
     },
 }

@@ -231,6 +231,7 @@ def test_async_hosted_calls_share_loop_and_executor(hosted: Hosted) -> None:
 
     for number, found in enumerate(asyncio.run(all_of_them())):
         same(found, run(hosted.start(f"bread {number}", [LONG, MOON])))
+    assert are_two.is_set()
 
 
 def test_cancelled_hosted_call_cancels_its_batches(hosted: Hosted) -> None:

@@ -13,16 +13,13 @@ const LONGEST_BEGINNING: usize = 24;
 
 /// The runs of the paragraphs of a series that fit.
 pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
-    let mut paragraphs: Vec<(Range<usize>, Option<String>)> = Vec::new();
-    for unit in 0..view.spans.len() {
-        match paragraphs.last_mut() {
-            Some((run, _)) if view.paragraphs[unit] == run.start => run.end = unit + 1,
-            _ => {
-                let is_prose = view.outline.kind(unit) == BlockKind::Prose;
-                paragraphs.push((unit..unit + 1, beginning(view.unit(unit)).filter(|_| is_prose)));
-            }
-        }
-    }
+    let paragraph = |units: &[usize]| {
+        let (start, end) = (units[0], units[0] + units.len());
+        let is_prose = view.outline.kind(start) == BlockKind::Prose;
+        (start..end, if is_prose { beginning(view.unit(start)) } else { None })
+    };
+    let paragraphs: Vec<(Range<usize>, Option<String>)> =
+        view.paragraphs.chunk_by(PartialEq::eq).map(paragraph).collect();
     let mut found = Vec::new();
     for series in paragraphs.chunk_by(|one, next| one.1.is_some() && one.1 == next.1) {
         if series.len() >= MIN_ENTRIES {
@@ -34,9 +31,8 @@ pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
 
 /// What a line begins with up to its first number, each of which is `9`; `None` without one.
 fn beginning(line: &str) -> Option<String> {
-    let mut words = line.split_whitespace();
     let mut found = String::new();
-    for word in words.by_ref().take(3) {
+    for word in line.split_whitespace().take(3) {
         let mut last = ' ';
         for c in word.chars() {
             let c = if c.is_numeric() { '9' } else { c };

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::blocks::blocks;
 use super::captions::Captions;
+use super::line_numbers::{with_line_numbers, without_line_numbers};
 use super::long::{push_record, push_units};
 use super::marks::{has_capitals, has_substitutes};
 use super::records::{CueMarks, starts_speech, turn_label};
@@ -29,8 +30,13 @@ const LOOKAHEAD_BYTES: usize = 4096;
 /// # Errors
 /// Those of `check`.
 pub fn sentences(text: &str, check: &Check) -> Result<Vec<ByteSpan>> {
+    let masked = without_line_numbers(text);
+    let page = masked.as_deref().unwrap_or(text);
     let mut all = Vec::new();
-    for_each_block(text, &blocks(text, check)?, check, |_, sentences, _| all.append(sentences))?;
+    for_each_block(page, &blocks(page, check)?, check, |_, sentences, _| all.append(sentences))?;
+    if masked.is_some() {
+        with_line_numbers(text, &mut all);
+    }
     Ok(all)
 }
 

@@ -310,12 +310,12 @@ impl<'text> Neighbours<'_, 'text> {
                     || !is_plain && self.starts_list(below)
                     || self.is_alone() && !is_gap && self.is_term(below);
                 let is_menu = is_plain && self.is_in_menu();
-                let goes_on = !self.is_first && goes_on_in_lower_case(content(text)) && is_plain;
-                (if is_gap { !goes_on } else { !continues_sentence(own, text) })
-                    && !is_capitals
-                    && names
-                    && is_clear
-                    && !is_menu
+                let goes_on = if is_gap {
+                    is_plain && !self.is_first && goes_on_in_lower_case(content(text))
+                } else {
+                    continues_sentence(own, text)
+                };
+                !goes_on && !is_capitals && names && is_clear && !is_menu
             }
             _ => false,
         }

@@ -133,6 +133,11 @@ impl<'text> Lines<'text> {
         self.marks = self.get(line).map(Marks::of).unwrap_or_default();
     }
 
+    /// The line after the last one.
+    pub(super) const fn end(&self) -> usize {
+        self.end
+    }
+
     /// A line with its indentation; empty for a blank one, `None` after the last one.
     pub(super) fn get(&self, line: usize) -> Option<&'text str> {
         (line < self.end).then(|| self.span(line..line + 1).of(self.text))

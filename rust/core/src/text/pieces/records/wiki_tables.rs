@@ -8,14 +8,13 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     if !begins(at, "{|") {
         return Err(at + 1);
     }
-    let close = lines.find(at + 1, "|}").ok_or(at + 1)?;
-    let mut starts: Vec<usize> = (at + 1..close).filter(|line| begins(*line, "|-")).collect();
-    // Before the first mark of a row, the names of the columns or a row may stand below the caption.
+    // No table below is closed either.
+    let close = lines.find(at + 1, "|}").ok_or(lines.end())?;
+    // Below the caption, the names of the columns or the first row may stand without a mark of their own.
     let first = (at + 1..close).find(|line| begins(*line, "!") || begins(*line, "|") && !begins(*line, "|+"));
-    starts.extend(first);
-    starts.sort_unstable();
-    starts.dedup();
-    let begin = starts.first().copied().unwrap_or(close);
+    let begin = first.unwrap_or(close);
+    let marked = (begin + 1..close).filter(|line| begins(*line, "|-"));
+    let starts: Vec<usize> = first.into_iter().chain(marked).collect();
     let mut blocks = vec![lines.block(at..at + 1, BlockKind::Rule, false)];
     if begin > at + 1 {
         blocks.push(lines.block(at + 1..begin, BlockKind::Caption, false));
@@ -23,7 +22,7 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let before = blocks.len();
     for (place, start) in starts.iter().enumerate() {
         let end = starts.get(place + 1).copied().unwrap_or(close);
-        // In other rows, the first cell may be a name.
+        // Below the first row, a line of names begins a row.
         let is_header = (*start..end).all(|line| begins(line, "|-") || begins(line, "!"));
         let is_empty = (*start..end).all(|line| begins(line, "|-"));
         let continues = blocks.len() > before;

@@ -102,6 +102,19 @@ fn blank_lines_separate_paragraphs() {
 }
 
 #[test]
+fn numbers_of_lines_are_in_no_sentence() {
+    let line = |(number, line): (usize, &str)| format!("{:>2}{line}\n", number + 1);
+    let lines = [
+        "      We met. He", "  came late", "  and left.", "      It rained", "  a lot. I", "  went too.", "      Bob",
+        "  slept.",
+    ];
+    let text: String = lines.into_iter().enumerate().map(line).collect();
+    let units = Units::sentences(&text, None, &[], &unstopped).unwrap();
+    assert_eq!(units.spans[1].of(&text), "He\n 2  came late\n 3  and left.");
+    assert_eq!(units.spans, crate::text::pieces::sentences(&text, &unstopped).unwrap());
+}
+
+#[test]
 fn no_sentence_ends_inside_a_link() {
     let text = "See One. Two. Three here. Four.";
     let links = [ByteSpan { start: 4, end: 19 }];
