@@ -36,6 +36,7 @@ pub(crate) use late_interaction::{PlacedRows, TokenPlace};
 pub use pairs::{PairLimits, PairRows, PairTokens};
 pub use rows::{GivenIds, Row, RowOptions, TextOrIds, TruncationSide};
 pub use sentences::{PrunerTokens, SentenceIds};
+pub use word_ids::PageWords;
 
 /// Bytes of a page that are tokenized at once: enough to amortize the call, few enough to occupy all cores and to
 /// notice a cancelled call soon.
@@ -65,8 +66,8 @@ pub struct Tokens {
     has_only_bytes: bool,
     /// Replaces the tokenizer if tokens are bytes.
     byte_table: Option<ByteTable>,
-    /// Whether the ids of words do not depend on their neighbours; see `word_ids`.
-    has_separate_words: bool,
+    /// If the ids of words do not depend on their neighbours; see `word_ids`.
+    separate_words: Option<word_ids::NormalForms>,
     /// Special tokens that a text may contain literally.
     added: Vec<String>,
     /// Those that the tokenizer finds after normalization, which may change the case.
@@ -229,7 +230,7 @@ impl Tokens {
         let bodies = windows.iter().map(|window| self.body(text, *window, starts_safely)).collect();
         let segments = Segments::between(bodies);
         let texts: Vec<&str> = segments.spans.iter().map(|span| self.segment(text, *span)).collect();
-        let encoded = self.ids_of_parts(&texts, true, check)?;
+        let encoded = PageWords::new(self, true).of_parts(&texts, check)?;
         let mut page = TokenPage { rows: Vec::with_capacity(windows.len()), ..TokenPage::default() };
         let starts: Vec<u32> =
             std::iter::once(0).chain(encoded.iter().map(|ids| append(&mut page.ids, ids).end)).collect();

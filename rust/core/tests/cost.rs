@@ -95,7 +95,7 @@ fn tokenizing_checks_often() {
         let stages: [Tokenizing<'_>; 4] = [
             ("units", &|check| tokens.units(&text, check).map(drop)),
             ("page", &|check| tokens.page(&text, &units, check).map(drop)),
-            ("of_units", &|check| tokens.of_units(&text, &units, check).map(drop)),
+            ("of_units", &|check| tokens.words(&text).of_units(&text, &units, check).map(drop)),
             ("counts_before", &|check| counts_before(&text, &units, |text| tokens.budgeted(text), check).map(drop)),
         ];
         for (name, stage) in stages {

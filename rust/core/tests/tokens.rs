@@ -39,7 +39,7 @@ fn check(tokens: &Tokens, text: &str, windows: &[ByteSpan]) -> Result<(), TestCa
         truncated += usize::from(is_truncated);
     }
     // Word by word, without the prompt, special ids and the limit.
-    let found = tokens.of_units(text, windows, &|| Ok(())).unwrap();
+    let found = tokens.words(text).of_units(text, windows, &|| Ok(())).unwrap();
     prop_assert_eq!(found.len(), windows.len());
     for (ids, window) in found.iter().zip(windows) {
         let (alone, is_truncated) = tokens.text(window.of(text), Role::Query).unwrap();
@@ -135,12 +135,13 @@ fn every_character_has_the_tokenizers_ids(normalizer: Value, step: u32) {
     for letters in letters.chunks(500) {
         let text = letters.iter().fold(String::new(), |text, c| text + &format!("cat{c}in {c} Cat{c} the "));
         let alone = tokens.text(&text, Role::Query).unwrap().0;
-        let found = tokens.of_units(&text, &[ByteSpan { start: 0, end: text.len() }], &|| Ok(())).unwrap();
+        let found = tokens.words(&text).of_units(&text, &[ByteSpan { start: 0, end: text.len() }], &|| Ok(())).unwrap();
         assert_eq!(found[0], alone[1..alone.len() - 1], "{text:?}");
         // The last text has an added token, with which the tokenizer reads all.
         let texts = [text.as_str(), "[SEP]"];
         let known = |texts: &[&str], tokens_in_all: usize| {
-            let each = tokens.characters_per_token(texts.len(), 1, |index| texts[index]).unwrap();
+            let words = tokens.words(&texts.concat());
+            let each = words.characters_per_token(texts.len(), 1, |index| texts[index]).unwrap();
             f64::from(each) * f64::from(u32::try_from(tokens_in_all).unwrap())
         };
         let added = known(&texts, found[0].len() + 1) - known(&texts[..1], found[0].len());
@@ -282,7 +283,7 @@ fn characters_per_token_are_few_in_unknown_scripts() {
         let windows =
             pieces::parse_pieces(text, Unit::Sentence, Windows::new(1, 1, false).unwrap(), &unstopped).unwrap();
         let tokens = Tokens::read(&model).unwrap();
-        tokens.characters_per_token(windows.len(), 1, |window| windows[window].of(text)).unwrap()
+        tokens.words(text).characters_per_token(windows.len(), 1, |window| windows[window].of(text)).unwrap()
     };
     let english = "The cat is the bread in the moon. ".repeat(20);
     assert!(characters_per_token(&word_piece(), &english) > 2.5);

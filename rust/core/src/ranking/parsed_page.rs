@@ -49,7 +49,7 @@ pub(crate) struct ParsedPage {
     /// `None` with a lexical weight of 0.
     pub(crate) terms: Option<PageTerms>,
     pub(crate) language: Language,
-    /// See [`crate::tokens::Tokens::characters_per_token`]; 0 with a lexical weight of 0.
+    /// See [`crate::tokens::PageWords::characters_per_token`]; 0 with a lexical weight of 0.
     pub(crate) characters_per_token: f32,
     /// See [`Parsing::keeps_tokens`].
     pub(crate) tokens: Option<UnitTokens>,
@@ -70,14 +70,15 @@ impl ParsedPage {
         let windows = units.windows(parsing.windows);
         let language = guess_language(text);
         let (mut terms, mut characters_per_token) = (None, 0.0);
+        let words = tokenizer.words(text);
         if parsing.uses_terms {
             terms = Some(PageTerms::new_checked(text, &units.spans, language, check)?);
             let stride = parsing.windows.highlight_length().div_ceil(parsing.windows.step_size());
             let window = |window: usize| units.span(&windows[window]).of(text);
-            characters_per_token = tokenizer.characters_per_token(windows.len(), stride, window)?;
+            characters_per_token = words.characters_per_token(windows.len(), stride, window)?;
         }
         let rows = windows.len() + if parsing.encodes_units { units.spans.len() } else { 0 };
-        let of_units = || Ok(UnitTokens::new(&tokenizer.of_units(text, &units.spans, check)?));
+        let of_units = || Ok(UnitTokens::new(&words.of_units(text, &units.spans, check)?));
         let tokens = parsing.keeps_tokens.then(of_units).transpose()?;
         Ok(Self { units, windows, terms, language, characters_per_token, tokens, rows })
     }

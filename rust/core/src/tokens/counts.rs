@@ -3,13 +3,13 @@
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
-use super::word_ids::WordIds;
+use super::word_ids::PageWords;
 use super::{Check, SEGMENTS_AT_ONCE, Tokens};
 use crate::error::Result;
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 
-/// Texts sampled for [`Tokens::characters_per_token`].
+/// Texts sampled for [`PageWords::characters_per_token`].
 const SAMPLE_TEXTS: usize = 16;
 
 /// The most bytes that count as one token.
@@ -86,35 +86,6 @@ impl Tokens {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// The average number of characters of a token, where unknown tokens have none: three to five for scripts that the
-    /// tokenizer knows, and about one or less for others. `KNOWN_SCRIPT` for tokenizers of bytes.
-    ///
-    /// Averages over a sample of the `texts` texts, at least `stride` apart, so that overlapping windows are not
-    /// sampled twice.
-    #[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
-    pub fn characters_per_token<'text>(
-        &self,
-        texts: usize,
-        stride: usize,
-        text: impl Fn(usize) -> &'text str,
-    ) -> Result<f32> {
-        if self.has_only_bytes {
-            return Ok(KNOWN_SCRIPT);
-        }
-        let sample: Vec<&str> = (0..texts).step_by(stride.max(texts / SAMPLE_TEXTS + 1)).map(text).collect();
-        let mut words = WordIds::new(self).filter(|_| !sample.iter().any(|text| self.contains_added_token(text)));
-        let (mut characters, mut tokens) = (0, 0);
-        for text in sample {
-            let (of_text, known) = match &mut words {
-                Some(words) => words.count(text)?,
-                None => self.known_characters(text)?,
-            };
-            tokens += of_text;
-            characters += known;
-        }
-        Ok(characters as f32 / tokens.max(1) as f32)
-    }
-
     /// The number of a text's tokens, and of the characters of known ones, white space not counted.
     pub(super) fn known_characters(&self, text: &str) -> Result<(usize, usize)> {
         let encoding = self.encode(text)?;
@@ -126,6 +97,30 @@ impl Tokens {
             }
         }
         Ok((encoding.len(), characters))
+    }
+}
+
+impl<'page> PageWords<'page> {
+    /// The average number of characters of a token, where unknown tokens have none: three to five for scripts that the
+    /// tokenizer knows, and about one or less for others. `KNOWN_SCRIPT` for tokenizers of bytes.
+    ///
+    /// Averages over a sample of the page's `texts` texts, at least `stride` apart, so that overlapping windows are not
+    /// sampled twice.
+    ///
+    /// # Errors
+    /// Those of the tokenizer.
+    #[expect(clippy::cast_precision_loss, reason = "an average, of which one digit is used")]
+    pub fn characters_per_token(&self, texts: usize, stride: usize, text: impl Fn(usize) -> &'page str) -> Result<f32> {
+        if self.tokens().has_only_bytes {
+            return Ok(KNOWN_SCRIPT);
+        }
+        let (mut characters, mut tokens) = (0, 0);
+        for sampled in (0..texts).step_by(stride.max(texts / SAMPLE_TEXTS + 1)) {
+            let (of_text, known) = self.count(text(sampled))?;
+            tokens += of_text;
+            characters += known;
+        }
+        Ok(characters as f32 / tokens.max(1) as f32)
     }
 }
 

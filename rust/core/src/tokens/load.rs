@@ -65,7 +65,7 @@ impl Tokens {
         let drops_unknown = matches!(model.body, Body::Static { drops_unknown: true });
         let family = Family::new(&json);
         Ok(Self {
-            has_separate_words: !drops_unknown && word_ids::are_separate(&tokenizer, family),
+            separate_words: if drops_unknown { None } else { word_ids::of_separate_words(&tokenizer, family) },
             family,
             unknown: unknown_id(&json, &tokenizer),
             has_only_bytes: family == Family::ByteLevel && tokenizer.get_vocab_size(false) <= BYTE_VOCABULARY,

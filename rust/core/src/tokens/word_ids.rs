@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use rustc_hash::FxHashMap;
 use tokenizers::models::ModelWrapper;
+use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::{Model, NormalizedString, Normalizer, Tokenizer};
 
 use super::boundaries::{Family, is_bert_space, is_punctuation};
@@ -17,20 +18,37 @@ use crate::runtime::sync::lock;
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 
-/// Finds the ids of words, which end at white space and punctuation marks.
-pub(super) struct WordIds<'page> {
+/// What the normalizer makes of each character of ASCII; see [`normal_form`].
+pub(super) type NormalForms = Vec<Option<Box<str>>>;
+
+/// The words of a page whose ids are known, for all that asks for ids of its parts.
+#[derive(Debug)]
+pub struct PageWords<'page> {
     tokens: &'page Tokens,
+    /// Whether the ids of words do not depend on their neighbours here.
+    is_by_word: bool,
+    /// One for each thread, while no thread uses it.
+    known: Mutex<Vec<WordIds<'page>>>,
+}
+
+/// Finds the ids of words, which end at white space and punctuation marks.
+#[derive(Debug)]
+struct WordIds<'page> {
+    tokens: &'page Tokens,
+    model: &'page WordPiece,
+    ascii: &'page [Option<Box<str>>],
     words: FxHashMap<&'page str, Word>,
     /// The ids of all `words`.
     ids: Vec<i32>,
-    /// What the normalizer makes of a character; `None` if that may depend on its neighbours.
+    /// What the normalizer makes of another character; `None` if that may depend on its neighbours.
     characters: FxHashMap<char, Option<Box<str>>>,
     /// Reused.
     normalized: String,
+    part: String,
 }
 
 /// A word whose ids are known.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Word {
     ids: Range<u32>,
     /// The characters of known tokens, white space not counted. `None` if the tokenizer has to count them and has not
@@ -38,13 +56,14 @@ struct Word {
     characters: Option<usize>,
 }
 
-/// Whether words can be normalized character by character, and looked up in the vocabulary.
-pub(super) fn are_separate(tokenizer: &Tokenizer, family: Family) -> bool {
+/// The normal forms of ASCII, if words can be normalized character by character, and looked up in the vocabulary.
+pub(super) fn of_separate_words(tokenizer: &Tokenizer, family: Family) -> Option<NormalForms> {
     // Marks in an order that normal forms change, unless all are stripped.
     let marks = "a\u{301}\u{323}";
-    matches!(family, Family::Bert { punctuation: true, .. })
+    let are_separate = matches!(family, Family::Bert { punctuation: true, .. })
         && matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_))
-        && normalize(tokenizer, marks).is_some_and(|normal| normal == marks || normal == "a")
+        && normalize(tokenizer, marks).is_some_and(|normal| normal == marks || normal == "a");
+    are_separate.then(|| ('\0'..='\x7f').map(|c| normal_form(tokenizer, c)).collect())
 }
 
 fn normalize(tokenizer: &Tokenizer, text: &str) -> Option<String> {
@@ -56,40 +75,71 @@ fn normalize(tokenizer: &Tokenizer, text: &str) -> Option<String> {
 }
 
 impl Tokens {
-    /// The ids of each unit, without special ids and prompts.
-    pub fn of_units(&self, text: &str, units: &[ByteSpan], check: &Check) -> Result<Vec<Vec<i32>>> {
-        let texts: Vec<&str> = units.iter().map(|unit| unit.of(text)).collect();
-        self.ids_of_parts(&texts, !self.contains_added_token(text), check)
+    /// The words of a page, none of which is known yet.
+    pub fn words<'page>(&'page self, page: &str) -> PageWords<'page> {
+        PageWords::new(self, !self.contains_added_token(page))
+    }
+}
+
+impl<'page> PageWords<'page> {
+    /// `is_by_word` unless the page contains an added token.
+    pub(super) fn new(tokens: &'page Tokens, is_by_word: bool) -> Self {
+        Self { tokens, is_by_word, known: Mutex::default() }
     }
 
-    /// The ids of parts of a page, without special ids and prompts. `by_word` unless the page contains an added token.
-    pub(super) fn ids_of_parts(&self, texts: &[&str], by_word: bool, check: &Check) -> Result<Vec<Vec<i32>>> {
+    /// The ids of each unit, without special ids and prompts.
+    ///
+    /// # Errors
+    /// Those of the tokenizer and of `check`.
+    pub fn of_units(&self, text: &'page str, units: &[ByteSpan], check: &Check) -> Result<Vec<Vec<i32>>> {
+        let texts: Vec<&str> = units.iter().map(|unit| unit.of(text)).collect();
+        self.of_parts(&texts, check)
+    }
+
+    /// The ids of parts of the page, without special ids and prompts.
+    pub(super) fn of_parts(&self, texts: &[&'page str], check: &Check) -> Result<Vec<Vec<i32>>> {
         let groups: Vec<&[&str]> = texts.chunks(SEGMENTS_AT_ONCE).collect();
-        // Those of groups that are done, for the next ones.
-        let known: Mutex<Vec<WordIds>> = Mutex::default();
         let ids = text_pool::map(&groups, |group| {
             check()?;
-            let reused = || lock(&known).pop();
-            let Some(mut words) = by_word.then(|| reused().or_else(|| WordIds::new(self))).flatten() else {
-                return group.iter().map(|text| self.ids(text)).collect();
-            };
-            let ids = group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>()?;
-            lock(&known).push(words);
-            Ok(ids)
+            let by_word = self.with_known(|words| group.iter().map(|text| words.of(text)).collect::<Result<Vec<_>>>());
+            by_word.unwrap_or_else(|| group.iter().map(|text| self.tokens.ids(text)).collect())
         })?;
         Ok(ids.into_iter().flatten().collect())
+    }
+
+    /// The number of a part's tokens, and of the characters of known ones, white space not counted.
+    pub(super) fn count(&self, text: &'page str) -> Result<(usize, usize)> {
+        self.with_known(|words| words.count(text)).unwrap_or_else(|| self.tokens.known_characters(text))
+    }
+
+    pub(super) const fn tokens(&self) -> &'page Tokens {
+        self.tokens
+    }
+
+    /// `None` if words depend on their neighbours.
+    fn with_known<T>(&self, find: impl FnOnce(&mut WordIds<'page>) -> Result<T>) -> Option<Result<T>> {
+        let known = self.is_by_word.then(|| lock(&self.known).pop().or_else(|| WordIds::new(self.tokens)));
+        let mut words = known.flatten()?;
+        let found = find(&mut words);
+        lock(&self.known).push(words);
+        Some(found)
     }
 }
 
 impl<'page> WordIds<'page> {
-    /// `None` if this tokenizer's words depend on their neighbours. The page must contain no added token.
-    pub(super) fn new(tokens: &'page Tokens) -> Option<Self> {
-        tokens.has_separate_words.then(|| Self {
+    /// `None` if this tokenizer's words depend on their neighbours.
+    fn new(tokens: &'page Tokens) -> Option<Self> {
+        let ModelWrapper::WordPiece(model) = tokens.tokenizer.get_model() else { return None };
+        let ascii = tokens.separate_words.as_deref()?;
+        Some(Self {
             tokens,
+            model,
+            ascii,
             words: FxHashMap::default(),
             ids: Vec::new(),
             characters: FxHashMap::default(),
             normalized: String::new(),
+            part: String::new(),
         })
     }
 
@@ -104,7 +154,7 @@ impl<'page> WordIds<'page> {
     }
 
     /// The number of a text's tokens, and of the characters of known ones.
-    pub(super) fn count(&mut self, text: &'page str) -> Result<(usize, usize)> {
+    fn count(&mut self, text: &'page str) -> Result<(usize, usize)> {
         let (mut tokens, mut characters) = (0, 0);
         for word in split(text) {
             let found = self.look_up(word)?;
@@ -139,22 +189,53 @@ impl<'page> WordIds<'page> {
             let ids = tokens.ids(word)?;
             return Ok(Word { ids: append(&mut self.ids, &ids), characters: None });
         };
-        let model = tokens.tokenizer.get_model();
         let mut characters = 0;
+        let normalized = std::mem::take(&mut self.normalized);
         // The normalizer puts spaces around Han characters.
-        for piece in self.normalized.split(' ').filter(|piece| !piece.is_empty()) {
+        for piece in normalized.split(' ').filter(|piece| !piece.is_empty()) {
             let first = self.ids.len();
-            if let Some(id) = model.token_to_id(piece) {
-                self.ids.push(id.cast_signed());
-            } else {
-                let found = model.tokenize(piece).map_err(|error| tokenizer_failed(piece, &error))?;
+            if !self.append_parts(piece) {
+                self.ids.truncate(first);
+                let found = self.model.tokenize(piece).map_err(|error| tokenizer_failed(piece, &error))?;
                 self.ids.extend(found.iter().map(|token| token.id.cast_signed()));
             }
             let is_known = self.ids[first..].iter().any(|id| Some(*id) != tokens.unknown);
             characters += if is_known { piece.chars().count() } else { 0 };
         }
+        self.normalized = normalized;
         // Several tokens may have parts of a character that became several.
         Ok(Word { ids: start..index(self.ids.len()), characters: is_one_to_one.then_some(characters) })
+    }
+
+    /// Appends the ids of a normalized word: its own, or those of its parts, each the longest that the vocabulary has.
+    /// [`WordPiece::tokenize`] finds the same and allocates each part. Returns false for an unknown word.
+    fn append_parts(&mut self, word: &str) -> bool {
+        if let Some(id) = self.model.token_to_id(word) {
+            self.ids.push(id.cast_signed());
+            return true;
+        }
+        if word.chars().count() > self.model.max_input_chars_per_word {
+            return false;
+        }
+        let (mut rest, mut prefix) = (word, "");
+        while !rest.is_empty() {
+            self.part.clear();
+            self.part.push_str(prefix);
+            self.part.push_str(rest);
+            let id = loop {
+                if self.part.len() == prefix.len() {
+                    return false;
+                }
+                match self.model.token_to_id(&self.part) {
+                    Some(id) => break id,
+                    None => self.part.pop(),
+                };
+            };
+            self.ids.push(id.cast_signed());
+            rest = &rest[self.part.len() - prefix.len()..];
+            prefix = &self.model.continuing_subword_prefix;
+        }
+        true
     }
 
     /// Fills `normalized`, and says whether each character remained one. `None` if the word has to go through the
@@ -163,8 +244,11 @@ impl<'page> WordIds<'page> {
         self.normalized.clear();
         let mut is_one_to_one = true;
         for c in word.chars() {
-            let normal =
-                self.characters.entry(c).or_insert_with(|| normal_form(&self.tokens.tokenizer, c)).as_deref()?;
+            let normal = match self.ascii.get(c as usize) {
+                Some(normal) => normal,
+                None => self.characters.entry(c).or_insert_with(|| normal_form(&self.tokens.tokenizer, c)),
+            };
+            let normal = normal.as_deref()?;
             is_one_to_one &= normal.trim_matches(' ').chars().count() == 1;
             self.normalized.push_str(normal);
         }
