@@ -22,7 +22,7 @@ const MIN_SHARE_OF_ENTRY: f32 = 0.9;
 const MAX_SECTION_CHARS: usize = 600;
 
 /// Characters of a section that is one passage whichever of its units is found.
-const MAX_CARD_CHARS: usize = 200;
+const MAX_CARD_CHARS: usize = 400;
 
 /// Bytes of passages that are compared with better ones to find duplicates, as a multiple of the page's text, and for
 /// any page.
@@ -129,7 +129,7 @@ impl<'page> PageSelection<'page> {
                 if self.sections.is_heading(seed) {
                     self.of_heading(seed, start, max_units, remaining, max_group)
                 } else if self.is_short(self.sections.range(start))
-                    && self.has_room(self.sections.range(start), max_units, remaining)
+                    && self.has_room_for_section(self.sections.range(start), max_units, remaining)
                 {
                     self.sections.range(start).clone()
                 } else {
@@ -208,7 +208,8 @@ impl<'page> PageSelection<'page> {
         {
             return all;
         }
-        if self.length(&section).chars <= MAX_SECTION_CHARS && self.has_room(&section, max_units, remaining) {
+        if self.length(&section).chars <= MAX_SECTION_CHARS && self.has_room_for_section(&section, max_units, remaining)
+        {
             return section;
         }
         let run = self.expand(start, max_units, remaining, max_group);
@@ -222,6 +223,16 @@ impl<'page> PageSelection<'page> {
     fn is_short(&self, section: &Range<usize>) -> bool {
         let has_table = self.ranked.units.next_table(section.start).is_some_and(|table| table.start < section.end);
         self.sections.is_titled(section) && self.length(section).chars <= MAX_CARD_CHARS && !has_table
+    }
+
+    /// Whether there is room for all of a section, which may have half as many units again as another passage, and is about one
+    /// thing. Units between two pages do not count.
+    fn has_room_for_section(&self, section: &Range<usize>, max_units: usize, remaining: Budget) -> bool {
+        let units = self.ranked.units;
+        let is_text = |unit: &usize| units.boilerplate.binary_search(unit).is_err();
+        self.sections.content_of(section).filter(is_text).count() <= max_units + max_units / 2
+            && self.has_room(section, usize::MAX, remaining)
+            && units.labels_in(section) < 2
     }
 
     /// Whether a run within the limits overlaps no passage.

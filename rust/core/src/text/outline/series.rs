@@ -1,4 +1,4 @@
-//! Paragraphs that begin alike, as entries of a series do: `::A-01:: Who may`, `km 2,3 (0:40) bridge`.
+//! Paragraphs that begin alike, as entries of a series do: `::A-01:: Who may`, `km 2,3 (0:40) bridge`, `GRAFT n. 1. Part`.
 
 use std::ops::Range;
 
@@ -10,6 +10,9 @@ const MIN_ENTRIES: usize = 3;
 
 /// Bytes of the beginning that entries share.
 const LONGEST_BEGINNING: usize = 24;
+
+/// Bytes of the abbreviation of a word class: `adj`, `v.t`.
+const LONGEST_CLASS: usize = 8;
 
 /// The runs of the paragraphs of a series that fit.
 pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
@@ -29,8 +32,17 @@ pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
     found
 }
 
-/// What a line begins with up to its first number, each of which is `9`; `None` without one.
+/// What a line begins with up to its first number, each of which is `9`, or the word class of a dictionary's entry; `None`
+/// without one.
 fn beginning(line: &str) -> Option<String> {
+    let is_class = |word: &str| {
+        let letters = word.strip_suffix('.').unwrap_or_default();
+        (1..=LONGEST_CLASS).contains(&letters.len()) && letters.chars().all(|c| c.is_lowercase() || c == '.')
+    };
+    let mut words = line.split_whitespace();
+    if words.next().is_some_and(|word| !word.contains(char::is_numeric)) && words.take(2).any(is_class) {
+        return Some("n.".to_owned());
+    }
     let mut found = String::new();
     for word in line.split_whitespace().take(3) {
         let mut last = ' ';

@@ -13,6 +13,12 @@ const LONGEST_TITLE: usize = 200;
 /// Words in capitals that label a paragraph.
 const MAX_LABEL_WORDS: usize = 4;
 
+/// Characters of the words in `QUESTION_LABELS`.
+const LONGEST_LABEL: usize = 9;
+
+/// What stands before the name of who wrote the text above.
+const SIGNED: [&str; 8] = ["by", "von", "par", "por", "da", "przez", "door", "av"];
+
 /// Words before notes that stand out.
 const ADMONITIONS: [&str; 16] = [
     "NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION", "DANGER", "ATTENTION", "Note", "Tip", "Important", "Warning",
@@ -116,6 +122,15 @@ pub(super) fn is_source(line: &str, is_quotation: bool) -> bool {
     line.len() <= LONGEST_SOURCE && name.is_some_and(begins)
 }
 
+/// Whether a line says who wrote the text above it: `Submitted by: Ann Lee`.
+pub(super) fn is_signature(line: &str) -> bool {
+    let is_signed = |(label, name): (&str, &str)| {
+        let by = label.rsplit_once(' ').map(|(_, by)| by);
+        label.split(' ').count() <= MAX_LABEL_WORDS && by.is_some_and(|by| SIGNED.contains(&by)) && !name.is_empty()
+    };
+    line.len() <= LONGEST_SOURCE && line.split_once(':').is_some_and(is_signed)
+}
+
 /// Whether a line without a dash may name the source of a quotation: `Ann Lee, director`.
 pub(super) fn is_attribution(line: &str) -> bool {
     line.len() <= LONGEST_SOURCE
@@ -132,7 +147,7 @@ pub(crate) fn starts_quotation(unit: &str) -> bool {
 /// The word or letter before a colon, full stop or number at the start of a question or an answer, without emphasis.
 fn label(unit: &str) -> Option<&str> {
     let text = unit.trim_start_matches(|c: char| is_emphasis(c) || matches!(c, '>' | ' ' | '-' | '•'));
-    let end = text.find(|c: char| !c.is_alphabetic())?;
+    let end = text.char_indices().take(LONGEST_LABEL + 1).find(|(_, c)| !c.is_alphabetic())?.0;
     let rest = text[end..].trim_start_matches(|c: char| c.is_ascii_digit() || is_emphasis(c) || c == ' ');
     // `Q Is it dry?`
     let is_letter = text[..end].chars().nth(1).is_none() && text[end..].starts_with([' ', '\u{3000}']);

@@ -14,8 +14,8 @@ use super::interruptions::interrupted;
 use super::replies::replies;
 use super::series::series;
 use super::signs::{
-    introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_source, is_value,
-    numbered, starts_quotation,
+    introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_signature, is_source,
+    is_value, numbered, starts_quotation,
 };
 use super::view::View;
 use super::{Name, NodeKind, Outline, has_blank_line, span};
@@ -203,7 +203,8 @@ impl Groups<'_> {
                 self.joins[next] = self.view.fits(unit..self.ends[next]);
                 let quotation = self.view.paragraphs[unit];
                 let begins = self.view.unit(quotation);
-                let is_quoted = begins.starts_with('>') || starts_quotation(begins);
+                let is_quoted =
+                    begins.starts_with('>') || starts_quotation(begins) || is_signature(self.view.unit(next));
                 if self.joins[next] && is_quoted && self.view.fits(quotation..next) {
                     self.join(quotation..next);
                 }
@@ -245,7 +246,10 @@ impl Groups<'_> {
         self.join(announced.start..next);
         // All of an answer, if it fits.
         let most = if is_turn { announced.end } else { end };
-        let is_whole = |end: &usize| self.view.fits(unit..self.group_end(*end));
+        let is_whole = |end: &usize| {
+            let end = self.group_end(*end);
+            self.view.fits(unit..end) || self.view.is_one_sentence(unit, next..end)
+        };
         let are_options = self.view.is_option(next) && self.view.is_looked_up(next);
         let whole = [most, announced.end].into_iter().find(is_whole).filter(|_| !are_options);
         if let Some(end) = whole {
@@ -294,6 +298,9 @@ impl Groups<'_> {
         };
         match (before, kind) {
             (BlockKind::Prose, BlockKind::Prose | BlockKind::Item) if is_source(unit, next) => true,
+            (BlockKind::Prose, BlockKind::Prose) if is_signature(text) => {
+                self.view.gap(next).contains('\n') && !is_new && !is_open(self.view.unit(unit))
+            }
             // The empty line of a quote.
             (BlockKind::Prose, BlockKind::Rule) => self.joins.get(next + 1) == Some(&true),
             (BlockKind::Rule, BlockKind::Prose | BlockKind::Item) => {
@@ -309,6 +316,7 @@ impl Groups<'_> {
             (BlockKind::Prose | BlockKind::Item, _) if kind == before && !is_new => {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
             }
+            (BlockKind::Turn, BlockKind::Turn) => self.view.is_short_reply(next),
             (BlockKind::Code, BlockKind::Prose) => text.starts_with(char::is_lowercase),
             // In reStructuredText, the mark of the code below.
             (BlockKind::Prose, BlockKind::Prose) if text == "::" => true,
@@ -359,6 +367,9 @@ impl Groups<'_> {
         if self.view.heads_fields(unit, next) {
             return whole(next + 1);
         }
+        if let Some(end) = self.view.headed_end(unit, next) {
+            return whole(end);
+        }
         let is_in_item = kind == BlockKind::Item && parent.units.end > next;
         match (next_kind, target.kind) {
             _ if is_inside => {}
@@ -369,7 +380,7 @@ impl Groups<'_> {
             (BlockKind::Row, _) if self.view.is_caption(unit) || is_open(text) => {
                 return whole(target.units.end);
             }
-            (_, NodeKind::List(_)) if is_in_item => return whole(target.units.end),
+            (_, NodeKind::List(_)) if is_in_item => return whole(self.view.list_end(target)),
             (_, NodeKind::List(_))
                 if kind != BlockKind::Item
                     && !self.view.is_dialogue(next)
@@ -408,7 +419,20 @@ impl Groups<'_> {
             && span(self.view.spans, &(next..end)).len() < SHORTEST_ANSWER
             && !matches!(self.view.outline.kind(end), BlockKind::Heading | BlockKind::Rule)
             && !self.view.is_question(end);
-        Some(Announced { start, end: if is_short { self.ends[end] } else { end }, is_answer: true })
+        let end = if is_short { self.ends[end] } else { end };
+        Some(Announced { start, end: self.speaker_end(unit, next, end), is_answer: true })
+    }
+
+    /// The end of what the speaker of `next` says without a word of others, as far as it fits with the question before it.
+    fn speaker_end(&self, unit: usize, next: usize, mut end: usize) -> usize {
+        let Some(speaker) = self.view.speaker(next) else { return end };
+        while end < self.view.spans.len()
+            && self.view.speaker(end).is_some_and(|other| other == speaker)
+            && self.view.fits(unit..self.ends[end])
+        {
+            end = self.ends[end];
+        }
+        end
     }
 
     /// The end of what a colon introduces: a list, a block of code, one sentence, or lines without a blank one between

@@ -4,17 +4,24 @@
 use std::ops::Range;
 
 use super::code::is_comment;
-use super::signs::{answers, is_field, is_name, is_open, is_question, is_quotation, starts_quotation};
+use super::signs::{answers, is_field, is_name, is_open, is_question, is_quotation, is_symbol, starts_quotation};
 use super::{MIN_NAMED_ROWS, Node, NodeKind, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::{Mark, System};
-use crate::text::pieces::records::{is_person, is_prompted};
+use crate::text::pieces::records::{is_person, is_prompted, turn_label};
 use crate::text::pieces::table_captions::is_caption;
+
+/// Words and bytes of a reply that means nothing without what it replies to.
+const MAX_REPLY_WORDS: usize = 2;
+const LONGEST_REPLY: usize = 24;
 
 /// Characters that stay together: about two passages of three sentences.
 const MAX_GROUP_CHARS: usize = 600;
+
+/// Characters of a sentence that is not split.
+const LONGEST_SENTENCE: usize = 1000;
 
 /// Sentences of a question with a label, less one.
 const MAX_QUESTION: usize = 5;
@@ -101,10 +108,23 @@ impl<'page> View<'page> {
         self.chars[run.end - 1].1 - self.chars[run.start].0 <= MAX_GROUP_CHARS
     }
 
+    /// Whether the items of a list are clauses of the sentence that `unit` begins, which is whole up to the longest sentence:
+    /// `(a) the key; and`.
+    pub(super) fn is_one_sentence(&self, unit: usize, items: Range<usize>) -> bool {
+        let is_clause = |unit: usize| {
+            let text = self.unit(unit).trim_end_matches(|c: char| c.is_alphabetic()).trim_end();
+            text.ends_with([';', '；', ',', '，'])
+        };
+        self.chars[items.end - 1].1 - self.chars[unit].0 <= LONGEST_SENTENCE
+            && items.len() > 1
+            && (items.start..items.end - 1).all(is_clause)
+    }
+
     /// Whether the first paragraph ends here, and is nothing but lines that are no sentences: what the page is called.
     pub(super) fn is_page_title(&self, unit: usize, next: usize) -> bool {
         let is_line = |unit: usize| self.is_short_line(unit) && !starts_quotation(self.unit(unit));
-        unit < MAX_TITLE_LINES && self.paragraphs[unit] == 0 && self.paragraphs[next] == next && (0..next).all(is_line)
+        let is_all = self.paragraphs[next] == next || self.outline.kind(next) == BlockKind::Heading;
+        unit < MAX_TITLE_LINES && self.paragraphs[unit] == 0 && is_all && (0..next).all(is_line)
     }
 
     /// The end of the conversation that starts with a unit, if the one before it is its title: a paragraph in one line that is no
@@ -157,6 +177,18 @@ impl<'page> View<'page> {
             && !is_labelled(self.unit(unit))
             && is_field(next)
             && below().is_some_and(is_field)
+    }
+
+    /// The end of the paragraph whose first line names the others: `Lundy, Irish Sea` above sentences in lines of their own.
+    pub(super) fn headed_end(&self, unit: usize, next: usize) -> Option<usize> {
+        let begins = self.paragraphs[unit] == unit
+            && self.gap(next).contains('\n')
+            && self.is_short_line(unit)
+            && !self.unit(unit).starts_with(|c: char| c.is_lowercase() || is_symbol(c));
+        let is_part =
+            |unit_of: &usize| self.paragraphs[*unit_of] == unit && self.outline.kind(*unit_of) == BlockKind::Prose;
+        let end = next + (next..self.spans.len()).take_while(is_part).count();
+        (begins && end > next + 1).then_some(end)
     }
 
     /// Whether a unit is short prose that no mark ends.
@@ -233,7 +265,12 @@ impl<'page> View<'page> {
             if !has_page_end || !marks.is_some_and(goes_on) {
                 break;
             }
-            part = self.outline.outermost(item).units.clone();
+            let style = mark(item).map(|mark| mark.style);
+            let is_part = |unit: &usize| {
+                self.outline.kind(*unit) == BlockKind::Item
+                    && mark(self.leaf(*unit).units.start).map(|mark| mark.style) == style
+            };
+            part = item..item + (item..self.spans.len()).take_while(is_part).count();
         }
         part.end
     }
@@ -257,6 +294,25 @@ impl<'page> View<'page> {
     pub(super) fn question_start(&self, unit: usize, next: usize) -> Option<usize> {
         let asks = |unit: &usize| answers(self.unit(*unit), self.unit(next));
         (unit.saturating_sub(MAX_QUESTION)..=unit).rev().filter(|_| self.gap(next).contains('\n')).find(asks)
+    }
+
+    /// The speaker of the turn that begins with a unit: the words of its label without numbers.
+    pub(super) fn speaker(&self, unit: usize) -> Option<Vec<&str>> {
+        let is_first = self.outline.kind(unit) == BlockKind::Turn && self.leaf(unit).units.start == unit;
+        let label = turn_label(self.unit(unit)).filter(|_| is_first)?;
+        let words = self.unit(unit)[..label].split(|c: char| !c.is_alphanumeric());
+        let is_name = |word: &&str| !word.is_empty() && !word.contains(char::is_numeric);
+        Some(words.filter(is_name).collect()).filter(|words: &Vec<&str>| !words.is_empty())
+    }
+
+    /// Whether a turn says so little that it means nothing without the one before: `Ann: Yes.`
+    pub(super) fn is_short_reply(&self, unit: usize) -> bool {
+        let is_all = self.leaf(unit).units == (unit..unit + 1) && !self.unit(unit).contains(['?', '？', '>']);
+        let said = turn_label(self.unit(unit)).map(|label| &self.unit(unit)[label..]).filter(|_| is_all);
+        said.is_some_and(|said| {
+            let words = said.split_whitespace().filter(|word| word.contains(char::is_alphanumeric));
+            said.len() <= LONGEST_REPLY && words.count() <= MAX_REPLY_WORDS
+        })
     }
 
     pub(super) fn kind_after(&self, unit: usize) -> Option<BlockKind> {

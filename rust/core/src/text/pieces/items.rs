@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Style, System};
 use super::references::is_entry;
-use super::wrapping::column;
+use super::wrapping::{column, ends_sentence};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 
@@ -44,6 +44,9 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         if mark.is_bare() && above.is_some_and(|above| above.is_bare() && !mark.number.follows(above.number)) {
             continue;
         }
+        if mark.is_bare() && mark.style.system == System::Decimal && is_inside_paragraph(text, lines, number) {
+            continue;
+        }
         let is_bullet = mark.style.system == System::Bullet;
         let is_bare = is_bullet || mark.is_bare();
         let before = last
@@ -63,6 +66,16 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
     items.retain(|(number, ..)| lines[*number].shape == LineShape::Item);
     nest(text, lines, &items);
     Ok(())
+}
+
+/// Whether two lines of text stand directly above that end no sentence: what begins with a number is one of them, not the
+/// start of a list.
+fn is_inside_paragraph(text: &str, lines: &[Line], number: usize) -> bool {
+    let is_open = |line: &Line| {
+        let own = line.span().of(text);
+        line.shape == LineShape::Text && !ends_sentence(own) && !own.ends_with([':', '：', ',', ';'])
+    };
+    number.checked_sub(2).is_some_and(|first| lines[first..number].iter().all(is_open))
 }
 
 /// Sets how deep each item stands.

@@ -230,6 +230,8 @@ fn numbered<'text>(text: &'text str, label: &'text str) -> Option<Mark<'text>> {
     let (number, system, length) = value(inside)?;
     let stop = inside[length..].chars().next().filter(|c| matches!(c, '.' | '．' | 'º' | 'ª' | '°'));
     let rest = &inside[length + stop.map_or(0, char::len_utf8)..];
+    // `Artigo 8.º`
+    let rest = rest.strip_prefix(['º', 'ª']).filter(|_| stop == Some('.')).unwrap_or(rest);
     let (closing, rest) = closing(rest);
     let next = rest.chars().next();
     let is_spaced = next.is_none_or(char::is_whitespace);

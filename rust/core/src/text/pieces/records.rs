@@ -22,6 +22,7 @@ mod speakers;
 mod stamps;
 mod steps;
 mod traces;
+mod trees;
 mod wiki_tables;
 
 use super::lines::{Line, LineShape};
@@ -49,9 +50,10 @@ pub(super) struct Runs<'text> {
 /// Reads the run that begins with a line. Without one, returns the number of the first line that it has not read.
 type Finder = fn(&Lines<'_>, usize) -> Result<Run, usize>;
 
-const FINDERS: [Finder; 11] = [
+const FINDERS: [Finder; 12] = [
     asciidoc::run,
     wiki_tables::run,
+    trees::run,
     cues::run,
     csv::run,
     http::run,

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style, System};
+use super::marks::is_terminal;
 use super::page_headers_footers::is_numbered_head;
 use super::records::is_person;
 use super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
@@ -134,9 +135,12 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         };
         let before = own.and_then(|mark| siblings.get(&mark.style));
         // The last one of a list has text below it, too.
-        let is_item =
-            own.zip(before).is_some_and(|(mark, (before, is_title))| !is_title && mark.number.follows(*before));
-        let candidate = candidate.filter(|_| !is_item);
+        let before = own.zip(before).filter(|(mark, (before, _))| mark.number.follows(*before));
+        let candidate = match before.map(|(_, (_, is_title))| *is_title) {
+            None => candidate,
+            Some(false) => None,
+            Some(true) => candidate.or_else(|| next_title(text, lines, number)),
+        };
         if let Some(mark) = own {
             siblings.insert(mark.style, (mark.number, candidate.is_some()));
         }
@@ -148,6 +152,27 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         }
     }
     Ok(())
+}
+
+/// Whether a line is nothing but the label and number of a part: `Article 9`, `§ 5`.
+fn is_label(line: &str) -> bool {
+    let is_all = |mark: Mark| mark.end == content(line).trim_end().len();
+    look(line).is_some_and(|one| matches!(one.look, Look::Label(_)) && one.mark.is_some_and(is_all))
+}
+
+/// The title of a part whose predecessor in number has one, although no blank line stands above it.
+fn next_title<'text>(text: &'text str, lines: &[Line], number: usize) -> Option<Candidate<'text>> {
+    let below = lines.get(number + 1).filter(|below| below.shape == LineShape::Text)?.span().of(text);
+    let own = lines[number].span().of(text);
+    let is_title = below.starts_with(char::is_uppercase)
+        && column(own) == column(below)
+        && has_room(own, below, width(below).max(NARROWEST_PROSE));
+    look(own).filter(|one| is_title && matches!(one.look, Look::Numbered(_)))
+}
+
+/// Whether a line has cells with dots or spaces between them.
+fn is_entry(line: &str) -> bool {
+    line.contains("....") || line.trim_start().contains("   ")
 }
 
 /// A line and what is known of the others.
@@ -178,7 +203,7 @@ impl<'text> Neighbours<'_, 'text> {
         if !matches!(line.shape, LineShape::Text | LineShape::Item) {
             return None;
         }
-        let candidate = look(self.text_of(self.number)).or_else(|| self.bracketed())?;
+        let candidate = look(self.text_of(self.number)).or_else(|| self.bracketed()).or_else(|| self.with_commas())?;
         // `12          Handbook`
         if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
             return None;
@@ -209,6 +234,22 @@ impl<'text> Neighbours<'_, 'text> {
         (self.is_alone() && !self.is_gap() && is_title).then_some(Candidate { look: Look::Capitals, mark: None })
     }
 
+    /// `If you take more tablets, or take them twice`: a short line between a blank one and prose that would go on in it.
+    fn with_commas(&self) -> Option<Candidate<'text>> {
+        let own = content(self.text_of(self.number));
+        let below = self.text_of(self.below?);
+        let is_title = own.starts_with(char::is_uppercase)
+            && own.contains(", ")
+            && is_plain(&own.replace(", ", " "), own.split_whitespace().count())
+            && !own.ends_with(|c: char| is_terminal(c) || c.is_ascii_punctuation());
+        let is_above_prose = below.starts_with(char::is_uppercase)
+            && width(below) >= NARROWEST_PROSE
+            && has_room(own, below, width(below))
+            && ends_sentence(below);
+        (self.is_alone() && !self.is_gap() && is_title && is_above_prose)
+            .then_some(Candidate { look: Look::Plain, mark: None })
+    }
+
     /// Whether a heading may stand after the line above.
     fn may_follow(&self, candidate: &Candidate) -> bool {
         let Some(above) = self.number.checked_sub(1) else { return true };
@@ -232,8 +273,10 @@ impl<'text> Neighbours<'_, 'text> {
         let is_ended = ends_sentence(text) || width(text) > WIDEST_LINE;
         match candidate.look {
             _ if is_mark => false,
+            Look::Plain if self.starts_clauses() => false,
             Look::Plain if above.is_some() => is_between,
             Look::Plain => (is_ended || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap(),
+            Look::Capitals if is_entry(text) => true,
             Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
             Look::Numbered(_) => is_ended || above.is_some() || is_after_item,
         }
@@ -247,6 +290,17 @@ impl<'text> Neighbours<'_, 'text> {
     /// Whether a list stands directly below a line.
     fn starts_list(&self, line: usize) -> bool {
         self.lines.get(line + 1).is_some_and(|next| next.shape == LineShape::Item) && self.has_another_item(line + 1)
+    }
+
+    /// Whether clauses with letters stand directly below this line, which then begins their sentence.
+    fn starts_clauses(&self) -> bool {
+        let is_letter = |mark: Mark| matches!(mark.style.system, System::Lower | System::Upper);
+        self.below.is_some_and(|below| self.mark(below).is_some_and(is_letter))
+    }
+
+    /// Whether `Article 9` stands directly above.
+    fn is_below_label(&self) -> bool {
+        self.number.checked_sub(1).is_some_and(|above| is_label(self.text_of(above)))
     }
 
     /// Whether a blank line stands below.
@@ -283,7 +337,7 @@ impl<'text> Neighbours<'_, 'text> {
                 let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
                 !is_sibling
                     && !is_marked
-                    && (!is_plain || is_sure || self.has_another_item(below))
+                    && (!is_plain || is_sure || self.has_another_item(below) || self.is_below_label())
                     && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
                     && !is_open(own)
             }
@@ -308,6 +362,7 @@ impl<'text> Neighbours<'_, 'text> {
                 let names = is_prose
                     || (!is_plain && is_close && candidate.mark.is_none())
                     || !is_plain && self.starts_list(below)
+                    || self.is_alone() && is_label(own)
                     || self.is_alone() && !is_gap && self.is_term(below);
                 let is_menu = is_plain && self.is_in_menu();
                 let goes_on = if is_gap {
@@ -331,15 +386,16 @@ impl<'text> Neighbours<'_, 'text> {
         column(term) == column(self.text_of(self.number)) && !ends_sentence(term) && below.is_some_and(is_deeper)
     }
 
-    /// Whether a numbered line below a blank one is a title: it is short, and the text below begins a sentence.
+    /// Whether a numbered line below a blank one is a title: it is short, and the text below begins a sentence; or it has
+    /// room for the first word of that.
     fn is_agenda_item(&self, below: &str) -> bool {
         let own = self.text_of(self.number);
+        let is_short = width(own) <= WIDEST_BETWEEN + LONGEST_NUMBER && has_room(own, below, NARROWEST_WRAP);
         self.is_alone()
-            && width(own) <= WIDEST_BETWEEN + LONGEST_NUMBER
-            && has_room(own, below, NARROWEST_WRAP)
+            && (is_short && ends_sentence(below)
+                || width(below) >= NARROWEST_PROSE && has_room(own, below, width(below)))
             && column(own) == column(below)
             && below.starts_with(char::is_uppercase)
-            && ends_sentence(below)
     }
 
     /// Whether a list goes on after its first item.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::blocks::blocks;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
+use super::marks::is_terminal;
 use super::records::{CueMarks, turn_label, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
@@ -12,7 +13,7 @@ use super::windows::Windows;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::{Breadcrumbs, Leaf, MIN_NAMED_ROWS, Outline, has_blank_line, joins, short_paragraphs, span};
-use crate::text::page::{Block, BlockKind, ByteSpan};
+use crate::text::page::{Block, BlockKind, ByteSpan, boundary_from};
 
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
@@ -23,6 +24,10 @@ const MIN_PARAGRAPHS: usize = 5;
 
 /// Dots between an entry of a table of contents and its page number.
 const MIN_LEADER_DOTS: usize = 3;
+
+/// Bytes of the words before a dash that name their paragraph, and the fewest such paragraphs below each other.
+const LONGEST_TERM: usize = 60;
+const MIN_TERMS: usize = 3;
 
 /// The units of a page and how they relate.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +85,13 @@ impl Units {
         let unit_at = |byte: usize| self.spans.partition_point(|unit| unit.start < byte);
         let next = self.labels.iter().skip(1).map(|next| next.span.start).chain([usize::MAX]);
         self.labels.iter().zip(next).map(move |(label, next)| unit_at(label.span.start)..unit_at(label.end.min(next)))
+    }
+
+    /// The number of speakers, times and terms in a run.
+    pub(crate) fn labels_in(&self, run: &Range<usize>) -> usize {
+        let ByteSpan { start, end } = self.span(run);
+        let before = |byte: usize| self.labels.partition_point(|label| label.span.start < byte);
+        before(end) - before(start)
     }
 
     /// Units without groups or paragraphs.
@@ -269,8 +281,31 @@ impl Parts {
                 table.header_end = spans.len();
             }
         })?;
+        add_terms(text, layout, &mut labels);
         Ok(Self { spans, leaves, labels })
     }
+}
+
+/// Adds the words before the dash with which paragraphs below each other begin: `Wheat — The crop is …`.
+fn add_terms(text: &str, layout: &[Block], labels: &mut Vec<Label>) {
+    let is_one = |block: &Block, next: &Block| {
+        block.kind == BlockKind::Prose
+            && next.kind == BlockKind::Prose
+            && !has_blank_line(&text[block.span.end..next.span.start])
+    };
+    let term = |paragraph: &[Block]| {
+        let ByteSpan { start, end } = paragraph[0].span;
+        let begins = &text[start..boundary_from(text, end.min(start + LONGEST_TERM))];
+        let dash = [" — ", " – "].into_iter().filter_map(|dash| begins.find(dash)).min()?;
+        let is_term = paragraph[0].kind == BlockKind::Prose && !begins[..dash].contains(is_terminal);
+        let span = ByteSpan { start, end: start + dash };
+        is_term.then(|| Label { span, end: paragraph[paragraph.len() - 1].span.end })
+    };
+    let terms: Vec<Option<Label>> = layout.chunk_by(is_one).map(term).collect();
+    for series in terms.split(Option::is_none).filter(|series| series.len() >= MIN_TERMS) {
+        labels.extend(series.iter().flatten().cloned());
+    }
+    labels.sort_by_key(|label| label.span.start);
 }
 
 /// Adds the speaker of a turn.

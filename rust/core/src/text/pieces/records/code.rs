@@ -12,6 +12,9 @@ const LONGEST_QUERY: usize = 30;
 /// Blank lines inside code.
 const MAX_BLANK_LINES: usize = 3;
 
+/// Bytes of the mark of an item.
+const LONGEST_MARK: usize = 6;
+
 /// Words of a command without any mark.
 const MAX_COMMAND_WORDS: usize = 4;
 
@@ -211,8 +214,7 @@ fn class(line: &str) -> Class {
     let text = line.trim();
     let bytes = text.as_bytes();
     let Some(first) = bytes.first() else { return Class::Other };
-    // An item of a list may end with a semicolon: `b) the joints;`
-    if bytes.get(1) == Some(&b')') && Mark::at_start(text).is_some() {
+    if is_clause_of_list(text) {
         return Class::Other;
     }
     match first {
@@ -246,6 +248,14 @@ fn class(line: &str) -> Class {
         || is_statement(code)
         || is_setting(code);
     if is_code || is_clause(text) { Class::Code } else { Class::Other }
+}
+
+/// Whether an item of a list ends with a semicolon: `(b) the joints;`, `2. the joints;`
+fn is_clause_of_list(text: &str) -> bool {
+    let begin = &text.as_bytes()[..text.len().min(LONGEST_MARK)];
+    text.starts_with(|c: char| c == '(' || c.is_ascii_alphanumeric())
+        && begin.iter().any(|byte| matches!(byte, b')' | b'.'))
+        && Mark::at_start(text).is_some_and(|mark| text[mark.end..].trim_start().starts_with(char::is_alphabetic))
 }
 
 /// The line without the comment at its end.

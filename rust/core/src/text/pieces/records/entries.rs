@@ -241,8 +241,7 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
 /// The ends of forms, which have fields instead of speakers: paragraphs in which no name repeats, and that have the same
 /// first field, a column for the values, or values that are no sentences.
 fn forms(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize) -> Option<Vec<usize>> {
-    let (first_line, first) = &starts[0];
-    if first.family != Family::Speaker {
+    if starts[0].1.family != Family::Speaker {
         return None;
     }
     let is_new = |one: &(usize, Mark), next: &(usize, Mark)| (one.0..next.0).any(|line| lines.is_blank(line));
@@ -252,14 +251,20 @@ fn forms(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize) -> Option<Vec<
         names.sort_unstable();
         names.windows(2).all(|pair| pair[0] != pair[1])
     };
-    let field = name(lines, *first_line, first);
-    let is_same = |form: &&[(usize, Mark)]| form.len() >= MIN_FIELDS && name(lines, form[0].0, &form[0].1) == field;
+    // A title may stand before the first field.
+    let field = |form: &[(usize, Mark)], place: usize| form.get(place).map(|(line, mark)| name(lines, *line, mark));
+    let are_same = (0..2).any(|place| {
+        let first = field(forms[0], place);
+        first.is_some() && forms.iter().all(|form| field(form, place) == first)
+    });
+    let long = forms.iter().filter(|form| form.len() >= MIN_FIELDS).count();
     let value = |(line, mark): &(usize, Mark)| lines.get(*line).map_or("", |line| &line[mark.end..]);
     let is_aligned = |one: &(usize, Mark)| value(one).starts_with("  ") || value(one).starts_with('\t');
     let sentences = starts.iter().filter(|one| value(one).ends_with(['.', '!', '?'])).count();
     let is_form = forms.iter().any(|form| form.len() >= MIN_FIELDS)
         && (starts.iter().all(is_aligned)
-            || forms.len() > 1 && (forms.iter().all(is_same) || sentences * FIELDS_PER_SENTENCE <= starts.len()));
+            || forms.len() > 1
+                && (are_same && 2 * long > forms.len() || sentences * FIELDS_PER_SENTENCE <= starts.len()));
     // A title may stand above the first field.
     let begin = |form: &&[(usize, Mark)]| {
         let blank = (0..form[0].0).rev().find(|line| lines.is_blank(*line));

@@ -142,9 +142,11 @@ fn time_at_end(text: &str) -> Option<usize> {
     starts.map(|(at, _)| at).filter(|at| is_begin(*at)).find(ends)
 }
 
-/// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`, `Posted: 3 May 2024, 8:07`.
+/// Whether this is only a time of day: `8:07 AM`, `Today at 10:07`, `Posted: 3 May 2024, 8:07`, and what forums say of the
+/// author after it: `   Posts: 212`.
 pub(super) fn is_time_line(line: &str) -> bool {
     let text = without_label(line.trim());
+    let text = text.split_once("  ").filter(|(_, author)| author.contains(": ")).map_or(text, |(time, _)| time);
     if text.len() > LONGEST_TIME_LINE || !text.contains(char::is_numeric) {
         return false;
     }
@@ -208,6 +210,7 @@ mod tests {
         }
         assert!(is_time_line("Jun 6, 2023 - 4:18 pm") && is_time_line("Verfasst am: 04.05.2023, 18:22"));
         assert!(is_time_line("Aujourd’hui à 9:15") && is_time_line("8:07 AM"));
+        assert!(is_time_line("Posted: Sat Apr 06, 2024 9:14 am   Joined: 2019   Posts: 212"));
         assert!(!is_name_line("we met there at 10:07") && !is_time_line("Morgen um 9:15 dort"));
     }
 }

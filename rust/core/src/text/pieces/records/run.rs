@@ -158,6 +158,10 @@ impl<'text> Lines<'text> {
         line + self.all[line..self.end].iter().take_while(|line| line.start() < byte).count()
     }
 
+    pub(super) fn is_rule(&self, line: usize) -> bool {
+        line < self.end && matches!(self.shapes[line], LineShape::Rule { .. })
+    }
+
     pub(super) fn is_blank(&self, line: usize) -> bool {
         self.get(line).is_none_or(str::is_empty)
     }

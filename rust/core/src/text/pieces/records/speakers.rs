@@ -18,6 +18,11 @@ const MIN_CUE_INDENT: usize = 8;
 /// Turns of a conversation without times.
 const MIN_TURNS: usize = 3;
 
+/// Bytes of the line with a name, and of one with what a forum says of its bearer, and the most of those.
+const LONGEST_NAME_LINE: usize = 80;
+const LONGEST_DETAIL: usize = 80;
+const MAX_DETAILS: usize = 2;
+
 /// Bytes of the longest line of reactions or of a notice.
 const LONGEST_NOTICE: usize = 40;
 
@@ -36,10 +41,13 @@ struct Label<'text> {
 
 impl<'text> Label<'text> {
     fn at(lines: &Lines<'text>, line: usize) -> Option<Self> {
-        let has_time = lines.get(line + 1).is_some_and(is_time_line);
-        let posted = || if has_time { posted_name(lines.get(line)?) } else { None };
-        let (text, is_bold) = lone_name(lines.get(line)?).or_else(posted)?;
-        let time_end = line + 1 + usize::from(has_time);
+        let own = lines.get(line).filter(|own| own.len() <= LONGEST_NAME_LINE)?;
+        let begins = line.checked_sub(1).is_none_or(|above| lines.is_blank(above) || lines.is_rule(above));
+        let below = (line + 1..lines.end()).map_while(|line| lines.get(line).filter(|text| !text.is_empty()));
+        let time = lines_to_time(below, begins);
+        let has_time = time.is_some();
+        let (text, is_bold) = lone_name(own).or_else(|| time.and_then(|_| posted_name(own)))?;
+        let time_end = line + 1 + time.unwrap_or(0);
         let is_gap = lines.is_blank(time_end) && (is_bold || has_time);
         let below = time_end + usize::from(is_gap);
         let depth = |line: usize| lines.get(line).map_or(0, indent);
@@ -48,10 +56,10 @@ impl<'text> Label<'text> {
     }
 }
 
-/// A conversation whose speakers stand on lines of their own, below blank lines. Titles do too, so most names come again,
+/// A conversation whose speakers stand on lines of their own, below blank lines or rules. Titles do too, so most names come again,
 /// or have a time below them.
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
-    if at.checked_sub(1).is_some_and(|above| !lines.is_blank(above)) {
+    if at.checked_sub(1).is_some_and(|above| !lines.is_blank(above) && !lines.is_rule(above)) {
         return Err(at + 1);
     }
     let first = Label::at(lines, at).ok_or(at + 1)?;
@@ -155,13 +163,28 @@ fn posted_name(line: &str) -> Option<(&str, bool)> {
     (text.len() <= LONGEST_NAME + 8 && is_name(name, true)).then_some((name, false))
 }
 
+/// The number of lines below a name up to the time. Below a blank line, what a forum says of the author may stand between
+/// the two: `Novice, posts: 4`.
+fn lines_to_time<'text>(below: impl Iterator<Item = &'text str>, begins: bool) -> Option<usize> {
+    let most = if begins { MAX_DETAILS + 1 } else { 1 };
+    for (above, line) in below.take(most).map(str::trim).enumerate() {
+        if is_time_line(line) {
+            return Some(above + 1);
+        }
+        if line.len() > LONGEST_DETAIL || ends_sentence(line) {
+            return None;
+        }
+    }
+    None
+}
+
 /// The end of the name, and the time below it, at the start of a turn.
 pub(super) fn label_end(turn: &str) -> Option<usize> {
     let mut lines = turn.split_inclusive('\n');
     let name = lines.next()?;
-    let time = lines.next().filter(|line| is_time_line(line));
+    let time = lines_to_time(lines.clone(), true);
     lone_name(name).or_else(|| time.and_then(|_| posted_name(name)))?;
-    Some(name.len() + time.map_or(0, str::len))
+    Some(name.len() + lines.take(time.unwrap_or(0)).map(str::len).sum::<usize>())
 }
 
 /// The paragraphs of a turn, and the notices between them, which no speaker says.
@@ -171,7 +194,11 @@ pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> 
         let start = (at..turn.end).find(|line| !lines.is_blank(*line))?;
         let is = |line: usize, is_true: fn(&str) -> bool| line > turn.start && lines.get(line).is_some_and(is_true);
         // How many reacted may stand below the picture.
-        let is_notice = |line: usize| is(line, is_notice) || is(line, is_count) && is(line - 1, is_notice);
+        let is_notice = |line: usize| {
+            is(line, is_notice)
+                || is(line, is_count) && is(line - 1, is_notice)
+                || line > turn.start && lines.is_rule(line)
+        };
         if is_notice(start) {
             at = start + 1;
             return Some(lines.block(start..at, BlockKind::Rule, false));
