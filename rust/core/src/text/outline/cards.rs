@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 
-use super::signs::{is_open, is_symbol};
+use super::signs::{is_field, is_open, is_symbol};
 use super::view::View;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::BlockKind;
 
-/// Lines of the smallest one.
+/// Bytes of each of two lines that are a paragraph.
+const LONGEST_OF_PAIR: usize = 60;
+
+/// Lines of the smallest one, if it is no pair.
 const MIN_LINES: usize = 3;
 
 /// The runs of such paragraphs that fit.
@@ -35,10 +38,23 @@ pub(super) fn cards(view: &View<'_>, check: &Check) -> Result<Vec<Range<usize>>>
     Ok(found)
 }
 
+/// Whether two short lines are all of a paragraph: `Kind regards,`, `Jane Smith`.
+fn is_pair(view: &View<'_>, units: &Range<usize>) -> bool {
+    let is_line = |unit: usize| {
+        view.outline.kind(unit) == BlockKind::Prose
+            && view.unit(unit).len() <= LONGEST_OF_PAIR
+            && is_open(view.unit(unit))
+            && !is_field(view.unit(unit))
+            && !view.unit(unit).contains('\n')
+    };
+    let ends = |last: usize| view.unit(last).ends_with(|c: char| c.is_alphanumeric() || c == ')');
+    units.len() == 2 && ends(units.end - 1) && view.gap(units.start + 1).contains('\n') && units.clone().all(is_line)
+}
+
 /// Whether units are a whole paragraph, most of its lines are no sentences, and it is neither a table nor records.
 fn is_card(view: &View<'_>, units: &Range<usize>) -> bool {
     let is_whole = units.end == view.spans.len() || view.paragraphs[units.end] == units.end;
-    if units.len() < MIN_LINES || !is_whole || !view.fits(units.clone()) {
+    if units.len() < MIN_LINES && !is_pair(view, units) || !is_whole || !view.fits(units.clone()) {
         return false;
     }
     let kind = |unit: usize| view.outline.kind(unit);
@@ -51,5 +67,5 @@ fn is_card(view: &View<'_>, units: &Range<usize>) -> bool {
     let is_one = kind(units.start) != BlockKind::Prose && units.clone().all(|unit| kind(unit) == kind(units.start));
     let begins_record = |unit: &usize| kind(*unit) == BlockKind::Record && view.leaf(*unit).units.start == *unit;
     let records = units.clone().filter(begins_record).count();
-    lines >= MIN_LINES && 3 * open >= 2 * lines && !is_one && records < 2
+    lines >= MIN_LINES.min(units.len()) && 3 * open >= 2 * lines && !is_one && records < 2
 }

@@ -1,15 +1,17 @@
 //! The units of a page as the rules of [`super::together`] read them: their words, what stands between them, and where they
 //! stand in the outline.
 
+mod lists;
+
 use std::ops::Range;
 
 use super::code::is_comment;
-use super::signs::{answers, is_field, is_name, is_open, is_question, is_quotation, is_symbol, starts_quotation};
-use super::{MIN_NAMED_ROWS, Node, NodeKind, Outline, has_blank_line};
+use super::signs::{answers, introduces, is_name, is_open, is_question, is_quotation, starts_quotation};
+use super::{MIN_NAMED_ROWS, Node, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::{BlockKind, ByteSpan, marked_level};
-use crate::text::pieces::list_marks::{Mark, System};
+use crate::text::page::{BlockKind, ByteSpan};
+use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::records::{is_person, is_prompted, turn_label};
 use crate::text::pieces::table_captions::is_caption;
 
@@ -20,14 +22,8 @@ const LONGEST_REPLY: usize = 24;
 /// Characters that stay together: about two passages of three sentences.
 const MAX_GROUP_CHARS: usize = 600;
 
-/// Characters of a sentence that is not split.
-const LONGEST_SENTENCE: usize = 1000;
-
 /// Sentences of a question with a label, less one.
 const MAX_QUESTION: usize = 5;
-
-/// Sentences of a field.
-const MAX_FIELD: usize = 6;
 
 /// Sentences before the question of its line, of the answer above it, and characters of that line.
 const MAX_BEFORE_QUESTION: usize = 2;
@@ -36,9 +32,6 @@ const MAX_QUESTION_CHARS: usize = 160;
 
 /// Tags between a heading and what it announces: without a bound, each unit of a page of tags looks at all above it.
 const MAX_TAGS: usize = 8;
-
-/// Pages of a list.
-const MAX_PAGES: usize = 8;
 
 /// Bytes of the head of a page, or of a line of its title.
 pub(super) const LONGEST_HEAD: usize = 80;
@@ -108,23 +101,20 @@ impl<'page> View<'page> {
         self.chars[run.end - 1].1 - self.chars[run.start].0 <= MAX_GROUP_CHARS
     }
 
-    /// Whether the items of a list are clauses of the sentence that `unit` begins, which is whole up to the longest sentence:
-    /// `(a) the key; and`.
-    pub(super) fn is_one_sentence(&self, unit: usize, items: Range<usize>) -> bool {
-        let is_clause = |unit: usize| {
-            let text = self.unit(unit).trim_end_matches(|c: char| c.is_alphabetic()).trim_end();
-            text.ends_with([';', '；', ',', '，'])
-        };
-        self.chars[items.end - 1].1 - self.chars[unit].0 <= LONGEST_SENTENCE
-            && items.len() > 1
-            && (items.start..items.end - 1).all(is_clause)
-    }
-
     /// Whether the first paragraph ends here, and is nothing but lines that are no sentences: what the page is called.
     pub(super) fn is_page_title(&self, unit: usize, next: usize) -> bool {
         let is_line = |unit: usize| self.is_short_line(unit) && !starts_quotation(self.unit(unit));
         let is_all = self.paragraphs[next] == next || self.outline.kind(next) == BlockKind::Heading;
-        unit < MAX_TITLE_LINES && self.paragraphs[unit] == 0 && is_all && (0..next).all(is_line)
+        // The first of several cards, or what a colon introduces.
+        let is_card = || {
+            let is_part = |line: &usize| self.paragraphs[*line] == next && is_line(*line);
+            next > 1 && (next..self.spans.len()).take(MAX_TITLE_LINES).take_while(is_part).count() > 1
+        };
+        unit < MAX_TITLE_LINES
+            && self.paragraphs[unit] == 0
+            && is_all
+            && (0..next).all(|line| is_line(line) && !introduces(self.unit(line)))
+            && !is_card()
     }
 
     /// The end of the conversation that starts with a unit, if the one before it is its title: a paragraph in one line that is no
@@ -139,56 +129,6 @@ impl<'page> View<'page> {
             && self.paragraphs[next] == next
             && is_title(self.unit(unit)))
         .then(|| next + (next..self.spans.len()).take_while(is_said).count())
-    }
-
-    /// Whether a title introduces a list: it has no marks and stands right above it, or nothing else is below it.
-    pub(super) fn is_title_of_list(&self, unit: usize, next: usize) -> bool {
-        let list = self.outline.outermost(next);
-        let of_list = |unit: usize| self.outline.node(self.leaf(unit).parent).parent;
-        let is_flat = || list.units.clone().all(|unit| of_list(unit) == of_list(next));
-        let is_all = || self.outline.node(list.parent).units.end == self.list_end(list) && is_flat();
-        self.outline.has_items(next)
-            && !self.is_dialogue(next)
-            && matches!(list.kind, NodeKind::List(_))
-            && (is_all() || !has_blank_line(self.gap(next)) && marked_level(self.unit(unit)) == 0)
-    }
-
-    /// The first of the short lines that end with a unit, if they are a paragraph: a post, its employer and its time, above
-    /// what was done there.
-    pub(super) fn head_start(&self, unit: usize) -> usize {
-        let is_line = |line: usize| {
-            self.is_short_line(line)
-                && !self.unit(line).contains('\n')
-                && (line == self.paragraphs[unit] || self.gap(line).contains('\n'))
-        };
-        let lines = self.paragraphs[unit]..unit + 1;
-        if lines.len() <= MAX_TITLE_LINES && lines.clone().all(is_line) { lines.start } else { unit }
-    }
-
-    /// Whether a unit is the line that names the fields below it: `【Uses】…`, `Phone: …`.
-    pub(super) fn heads_fields(&self, unit: usize, next: usize) -> bool {
-        let is_labelled = |text: &str| text.starts_with('【') || is_field(text);
-        let begins_line = |line: &usize| self.gap(*line).contains('\n');
-        let is_field =
-            |line: usize| begins_line(&line) && self.paragraphs[line] == unit && is_labelled(self.unit(line));
-        let below = || (next + 1..self.spans.len()).take(MAX_FIELD).find(begins_line);
-        self.paragraphs[unit] == unit
-            && self.is_short_line(unit)
-            && !is_labelled(self.unit(unit))
-            && is_field(next)
-            && below().is_some_and(is_field)
-    }
-
-    /// The end of the paragraph whose first line names the others: `Lundy, Irish Sea` above sentences in lines of their own.
-    pub(super) fn headed_end(&self, unit: usize, next: usize) -> Option<usize> {
-        let begins = self.paragraphs[unit] == unit
-            && self.gap(next).contains('\n')
-            && self.is_short_line(unit)
-            && !self.unit(unit).starts_with(|c: char| c.is_lowercase() || is_symbol(c));
-        let is_part =
-            |unit_of: &usize| self.paragraphs[*unit_of] == unit && self.outline.kind(*unit_of) == BlockKind::Prose;
-        let end = next + (next..self.spans.len()).take_while(is_part).count();
-        (begins && end > next + 1).then_some(end)
     }
 
     /// Whether a unit is short prose that no mark ends.
@@ -243,51 +183,6 @@ impl<'page> View<'page> {
         let mut words = self.unit(unit).split_whitespace();
         let name = words.next().map(|word| word.trim_start_matches('-'));
         self.unit(unit).starts_with('-') && name.is_some_and(|name| name.starts_with(char::is_alphanumeric))
-    }
-
-    /// The end of a list, which may go on below the foot and head of a page.
-    pub(super) fn list_end(&self, list: &Node) -> usize {
-        let mark = |unit: usize| Mark::at_start(self.unit(unit)).filter(|_| self.outline.kind(unit) == BlockKind::Item);
-        let mut part = list.units.clone();
-        for _ in 0..MAX_PAGES {
-            let below = part.end..self.spans.len().min(part.end + MAX_TAGS);
-            let Some(item) = below.clone().find(|unit| self.outline.kind(*unit) == BlockKind::Item) else { break };
-            let has_page_end = (below.start..item).any(|unit| self.outline.kind(unit) == BlockKind::Rule);
-            let marks = part.clone().rev().find_map(mark).zip(mark(item));
-            // Bullets do not count: nothing else may stand between them.
-            let goes_on = |(one, next): (Mark, Mark)| {
-                let is_next = || match one.style.system {
-                    System::Bullet => (below.start..item).all(|unit| self.outline.kind(unit) == BlockKind::Rule),
-                    _ => next.number.follows(one.number),
-                };
-                one.style == next.style && is_next()
-            };
-            if !has_page_end || !marks.is_some_and(goes_on) {
-                break;
-            }
-            let style = mark(item).map(|mark| mark.style);
-            let is_part = |unit: &usize| {
-                self.outline.kind(*unit) == BlockKind::Item
-                    && mark(self.leaf(*unit).units.start).map(|mark| mark.style) == style
-            };
-            part = item..item + (item..self.spans.len()).take_while(is_part).count();
-        }
-        part.end
-    }
-
-    /// Whether a title with a line of its own begins the item that starts here: a section, not a part of a list.
-    pub(super) fn is_titled(&self, unit: usize) -> bool {
-        let leaf = self.leaf(unit);
-        let is_numbered = || Mark::at_start(self.unit(unit)).is_some_and(|mark| mark.style.system != System::Bullet);
-        let has_text = leaf.units.end > unit + 1 && self.gap(unit + 1).contains('\n')
-            || self.outline.node(leaf.parent).units.end > leaf.units.end && is_numbered();
-        has_text && is_open(self.unit(unit))
-    }
-
-    /// Whether the list that starts here is what people say after dashes: one of its items asks.
-    pub(super) fn is_dialogue(&self, unit: usize) -> bool {
-        let list = self.outline.outermost(unit).units.clone();
-        self.unit(unit).starts_with(['–', '—']) && list.into_iter().any(|unit| self.is_lone_question(unit))
     }
 
     /// Where the question starts that ends with `unit`, if its label and that of `next` say so: `Q:`, `A:`.
@@ -347,7 +242,8 @@ impl<'page> View<'page> {
         let start = (unit.saturating_sub(MAX_BEFORE_QUESTION)..=unit).rev().find(begins_line)?;
         let is_short = || self.chars[unit].1 - self.chars[start].0 <= MAX_QUESTION_CHARS;
         let is_line = |unit: usize| begins_line(&unit) && begins_line(&(unit + 1)) && self.is_question(unit);
-        let is_below = || (start.saturating_sub(MAX_ANSWER)..start).any(is_line);
+        let ends_line = || unit + 1 < self.spans.len() && !has_blank_line(self.gap(unit + 1));
+        let is_below = || ends_line() || (start.saturating_sub(MAX_ANSWER)..start).any(is_line);
         (start == unit || self.leaf(start).units.start == start && is_short() && is_below()).then_some(start)
     }
 

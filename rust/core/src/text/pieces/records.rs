@@ -12,6 +12,7 @@ mod cues;
 pub(super) mod cuts;
 mod entries;
 mod entry_marks;
+mod forms;
 mod headings;
 mod http;
 mod mail;
@@ -20,6 +21,7 @@ mod paragraphs;
 mod run;
 mod speakers;
 mod stamps;
+mod statements;
 mod steps;
 mod traces;
 mod trees;
@@ -31,10 +33,12 @@ pub(super) use cues::CueMarks;
 pub(crate) use entries::turn_label;
 pub(crate) use headings::is_prompted;
 pub(super) use headings::with_turns;
+pub(super) use name_lines::is_attribution;
 pub(crate) use name_lines::is_person;
 pub(super) use paragraphs::with_records;
 use run::{Lines, Run};
 pub(super) use speakers::starts_speech;
+pub(super) use stamps::is_day;
 
 /// Longer lines, in bytes, may be dumps of data.
 const SHORTEST_DUMP: usize = 300;

@@ -286,22 +286,42 @@ impl Parts {
     }
 }
 
-/// Adds the words before the dash with which paragraphs below each other begin: `Wheat — The crop is …`.
+/// Adds the words before the dash with which paragraphs below each other begin, or lines of one: `Wheat — The crop is …`.
 fn add_terms(text: &str, layout: &[Block], labels: &mut Vec<Label>) {
     let is_one = |block: &Block, next: &Block| {
         block.kind == BlockKind::Prose
             && next.kind == BlockKind::Prose
             && !has_blank_line(&text[block.span.end..next.span.start])
     };
-    let term = |paragraph: &[Block]| {
-        let ByteSpan { start, end } = paragraph[0].span;
-        let begins = &text[start..boundary_from(text, end.min(start + LONGEST_TERM))];
+    let term = |line: ByteSpan| {
+        let begins = &text[line.start..boundary_from(text, line.end.min(line.start + LONGEST_TERM))];
+        let bold = begins.strip_prefix("**").and_then(|term| term.find("**"));
+        if let Some(end) =
+            bold.filter(|end| begins[2..*end + 2].ends_with(':') || begins[*end + 4..].starts_with([':', ' ']))
+        {
+            let span = ByteSpan { start: line.start, end: line.start + end + 4 };
+            return Some(Label { span, end: line.end });
+        }
         let dash = [" — ", " – "].into_iter().filter_map(|dash| begins.find(dash)).min()?;
-        let is_term = paragraph[0].kind == BlockKind::Prose && !begins[..dash].contains(is_terminal);
-        let span = ByteSpan { start, end: start + dash };
-        is_term.then(|| Label { span, end: paragraph[paragraph.len() - 1].span.end })
+        let is_term = !begins[..dash].contains(is_terminal);
+        is_term.then(|| Label { span: ByteSpan { start: line.start, end: line.start + dash }, end: line.end })
     };
-    let terms: Vec<Option<Label>> = layout.chunk_by(is_one).map(term).collect();
+    let of_paragraph = |paragraph: &[Block]| -> Vec<Option<Label>> {
+        let all = ByteSpan { end: paragraph[paragraph.len() - 1].span.end, ..paragraph[0].span };
+        if paragraph[0].kind != BlockKind::Prose {
+            return vec![None];
+        }
+        let mut start = all.start;
+        let lines = all.of(text).split_inclusive('\n').map(|line| {
+            let span = ByteSpan { start, end: start + line.trim_end().len() };
+            start += line.len();
+            term(span)
+        });
+        let lines: Vec<Option<Label>> = lines.collect();
+        let are_terms = lines.len() >= MIN_TERMS && lines.iter().all(Option::is_some);
+        if are_terms { lines } else { vec![term(all)] }
+    };
+    let terms: Vec<Option<Label>> = layout.chunk_by(is_one).flat_map(of_paragraph).collect();
     for series in terms.split(Option::is_none).filter(|series| series.len() >= MIN_TERMS) {
         labels.extend(series.iter().flatten().cloned());
     }

@@ -59,6 +59,12 @@ impl Number {
         other.letter.zip(self.letter).is_some_and(is_next_letter) || is_next(other.roman, self.roman) || is_next_part
     }
 
+    /// Whether it is a part of another one: 1.2 of 1.
+    pub(crate) fn is_below(self, other: Self) -> bool {
+        let depth = other.depth();
+        self.depth() > depth && self.parts[..depth] == other.parts[..depth]
+    }
+
     /// How many numbers it has: 2 in `1.2`.
     pub(crate) fn depth(self) -> usize {
         self.parts.iter().filter(|part| **part > 0).count().max(1)

@@ -8,6 +8,7 @@ use super::entry_marks::{
     LONGEST_CLIENT, begins_with_level, has_level, is_access, is_component, is_object, is_pairs, is_place,
     is_place_prompt, is_prompt, is_small_level,
 };
+use super::forms::{Field, forms};
 use super::name_lines::{is_byline, is_name, is_name_line};
 use super::run::{Lines, Run};
 use super::speakers::{label_end, paragraphs, speaker};
@@ -16,18 +17,13 @@ use super::steps::{goes_on_in_diff, is_commit, is_listing, is_step, numbered};
 use super::traces::{is_panic, is_source, is_trace};
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::indent;
+use crate::text::pieces::wrapping::ends_sentence;
 
 /// Lines of a turn below its first paragraph.
 const MAX_TURN_LINES: usize = 20;
 
 /// Turns before one in which its speaker is looked for.
 const MAX_SPEAKERS: usize = 8;
-
-/// Fields of a form, which else looks like what three people say.
-const MIN_FIELDS: usize = 3;
-
-/// Of this number of values of a form, at most one ends as a sentence does.
-const FIELDS_PER_SENTENCE: usize = 4;
 
 /// How entries of one run begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,7 +120,9 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     if !is_run(lines, &starts, end, has_gap, traces) || starts.len() == 1 && printed_table(lines, &starts[0], end) {
         return Err(line);
     }
-    if let Some(ends) = forms(lines, &starts, end) {
+    let fields: Vec<Field> = starts.iter().map(|(line, mark)| (*line, mark.end)).collect();
+    let form = Some(fields).filter(|_| starts[0].1.family == Family::Speaker);
+    if let Some(ends) = form.and_then(|fields| forms(lines, &fields, end)) {
         let begins = [at].into_iter().chain(ends.iter().copied());
         let blocks = begins.zip(&ends).flat_map(|(start, end)| lines.blocks(start..*end, BlockKind::Record)).collect();
         return Ok(Run { blocks, end });
@@ -193,6 +191,16 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
         {
             (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some())
         }
+        // A further paragraph of the first turn, if a paragraph begins with its speaker again.
+        Family::Speaker if starts.len() == 1 => {
+            let begins = |line: usize| line.checked_sub(1).is_none_or(|above| lines.is_blank(above));
+            let is_again = |line: usize| {
+                begins(line) && is_next(line).is_some_and(|next| name(lines, line, &next) == name(lines, *at, first))
+            };
+            begins(*at)
+                && lines.get(*at).is_some_and(ends_sentence)
+                && (after + 1..after + MAX_TURN_LINES).any(is_again)
+        }
         // A further paragraph of a turn, if a known speaker follows.
         Family::Speaker if starts.len() > 1 => (after + 1..after + MAX_TURN_LINES).any(|line| {
             let next = is_next(line).map(|next| name(lines, line, &next));
@@ -236,42 +244,6 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
         }
         _ => starts.len() > 1 || traces > 0,
     }
-}
-
-/// The ends of forms, which have fields instead of speakers: paragraphs in which no name repeats, and that have the same
-/// first field, a column for the values, or values that are no sentences.
-fn forms(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize) -> Option<Vec<usize>> {
-    if starts[0].1.family != Family::Speaker {
-        return None;
-    }
-    let is_new = |one: &(usize, Mark), next: &(usize, Mark)| (one.0..next.0).any(|line| lines.is_blank(line));
-    let forms: Vec<&[(usize, Mark)]> = starts.chunk_by(|one, next| !is_new(one, next)).collect();
-    let are_fields = |form: &&[(usize, Mark)]| {
-        let mut names: Vec<&str> = form.iter().map(|(line, mark)| name(lines, *line, mark)).collect();
-        names.sort_unstable();
-        names.windows(2).all(|pair| pair[0] != pair[1])
-    };
-    // A title may stand before the first field.
-    let field = |form: &[(usize, Mark)], place: usize| form.get(place).map(|(line, mark)| name(lines, *line, mark));
-    let are_same = (0..2).any(|place| {
-        let first = field(forms[0], place);
-        first.is_some() && forms.iter().all(|form| field(form, place) == first)
-    });
-    let long = forms.iter().filter(|form| form.len() >= MIN_FIELDS).count();
-    let value = |(line, mark): &(usize, Mark)| lines.get(*line).map_or("", |line| &line[mark.end..]);
-    let is_aligned = |one: &(usize, Mark)| value(one).starts_with("  ") || value(one).starts_with('\t');
-    let sentences = starts.iter().filter(|one| value(one).ends_with(['.', '!', '?'])).count();
-    let is_form = forms.iter().any(|form| form.len() >= MIN_FIELDS)
-        && (starts.iter().all(is_aligned)
-            || forms.len() > 1
-                && (are_same && 2 * long > forms.len() || sentences * FIELDS_PER_SENTENCE <= starts.len()));
-    // A title may stand above the first field.
-    let begin = |form: &&[(usize, Mark)]| {
-        let blank = (0..form[0].0).rev().find(|line| lines.is_blank(*line));
-        blank.map_or(form[0].0, |blank| blank + 1)
-    };
-    let ends = forms.iter().skip(1).map(begin).chain([end]).collect();
-    (is_form && forms.iter().all(are_fields)).then_some(ends)
 }
 
 /// Whether times interrupt what somebody says, as in `[00:04] old bridge was`: most entries start in lower case.

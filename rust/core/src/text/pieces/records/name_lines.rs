@@ -51,7 +51,7 @@ const JOINTS: [char; 9] = [' ', '\t', '-', '–', '—', '|', ',', '•', '»'];
 
 /// Whether a line says who wrote the text below it, and when: `Ann wrote on 3 May 2024:`, `On 3 May 2024, Ann wrote:`,
 /// `ann • 3 hours ago`.
-fn is_attribution(text: &str) -> bool {
+pub(in crate::text::pieces) fn is_attribution(text: &str) -> bool {
     let is_past = text.ends_with(" ago");
     if text.len() > LONGEST_ATTRIBUTION
         || !is_past && !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | 'M' | 'm' | ')'))
@@ -71,11 +71,14 @@ fn is_attribution(text: &str) -> bool {
     if VERBS.iter().any(is_verb) {
         return is_cut() || time_at_end(text).is_some();
     }
+    if let Some((name, _)) = text.split_once(|c: char| c.is_ascii_digit()).filter(|_| is_past) {
+        let name = name.trim_end_matches(JOINTS);
+        return !name.contains(' ') && is_name(name, true) || is_person(name);
+    }
     if let Some((name, day)) = text.rsplit_once(" on ") {
         return is_day(day) && is_name(name.trim_matches('*'), true);
     }
-    let joint = text.rfind(['•', '·', '»', '|']).filter(|_| is_past);
-    joint.is_some_and(|joint| is_name(text[..joint].trim_end_matches(JOINTS), true))
+    false
 }
 
 /// Whether this is the line above a post: its number, a label, the name of the author, the day and the time:

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::name_lines::{LONGEST_NAME, is_name, is_time_line, without_label};
 use super::run::{Lines, Run};
-use super::stamps::stamp;
+use super::stamps::{is_day, stamp};
 use crate::text::page::{Block, BlockKind};
 use crate::text::pieces::lines::indent;
 use crate::text::pieces::wrapping::ends_sentence;
@@ -168,7 +168,7 @@ fn posted_name(line: &str) -> Option<(&str, bool)> {
 fn lines_to_time<'text>(below: impl Iterator<Item = &'text str>, begins: bool) -> Option<usize> {
     let most = if begins { MAX_DETAILS + 1 } else { 1 };
     for (above, line) in below.take(most).map(str::trim).enumerate() {
-        if is_time_line(line) {
+        if is_time_line(line) || is_day(line) {
             return Some(above + 1);
         }
         if line.len() > LONGEST_DETAIL || ends_sentence(line) {

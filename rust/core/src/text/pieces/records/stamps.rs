@@ -82,7 +82,7 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
 }
 
 /// Whether this is a day and nothing else: `3 May 2024`, `May 3, 2024`, `2024-05-03`.
-pub(super) fn is_day(text: &str) -> bool {
+pub(in crate::text::pieces) fn is_day(text: &str) -> bool {
     let Some(end) = date(text.as_bytes(), 0).or_else(|| named_date(text, 0)) else { return false };
     let rest = text[end..].trim_start_matches([',', ' ']);
     rest.is_empty() || rest.len() == 4 && is_year(rest.as_bytes(), 0)

@@ -4,6 +4,7 @@ use super::super::abbreviations::is_opener;
 use super::super::lines::content;
 use super::super::list_marks::{Mark, System};
 use super::super::marks::{is_closing, is_terminal};
+use super::super::records::is_day;
 use super::super::table_captions::is_caption;
 use super::super::wrapping::width;
 
@@ -57,6 +58,10 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
         return None;
     }
     let line = without_pictograph(line);
+    // `5 July 2024` has no number of a part.
+    if is_day(line) {
+        return None;
+    }
     let mark = Mark::at_start(line).filter(|mark| mark.style.system != System::Bullet);
     let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '–', '—', '-', ':']);
     if title.contains("  ") || mark.is_none() && line.contains("  ") {

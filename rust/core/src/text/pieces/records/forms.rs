@@ -1,0 +1,51 @@
+//! Forms: fields with names before colons, which else look like what several people say.
+
+use super::run::Lines;
+
+/// Fields of a form, which else looks like what three people say.
+const MIN_FIELDS: usize = 3;
+
+/// Of this number of values of a form, at most one ends as a sentence does.
+const FIELDS_PER_SENTENCE: usize = 4;
+
+/// A line with a field, and the end of the field's name.
+pub(super) type Field = (usize, usize);
+
+/// The ends of forms, up to a line: paragraphs in which no name repeats, and that have the same first or second field, a column
+/// for the values, or values that are no sentences.
+pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<Vec<usize>> {
+    let parts = |(line, name_end): Field| lines.get(line).and_then(|text| text.split_at_checked(name_end));
+    let name = |field: Field| parts(field).map_or("", |(name, _)| name);
+    let value = |field: Field| parts(field).map_or("", |(_, value)| value);
+    let is_new = |one: &Field, next: &Field| (one.0..next.0).any(|line| lines.is_blank(line));
+    let forms: Vec<&[Field]> = fields.chunk_by(|one, next| !is_new(one, next)).collect();
+    let are_fields = |form: &&[Field]| {
+        let mut names: Vec<&str> = form.iter().copied().map(name).collect();
+        names.sort_unstable();
+        // A time is none: `Agent (10:01)`.
+        let has_number = |name: &&str| name.contains('(') && name.contains(|c: char| c.is_ascii_digit());
+        names.windows(2).all(|pair| pair[0] != pair[1]) && !names.iter().any(has_number)
+    };
+    // A title may stand before the first field.
+    let are_same = (0..2).any(|place| {
+        let of = |form: &[Field]| form.get(place).copied().map(name);
+        let first = of(forms[0]);
+        first.is_some() && forms.iter().all(|form| of(form) == first)
+    });
+    let long = forms.iter().filter(|form| form.len() >= MIN_FIELDS).count();
+    let is_aligned = |one: &Field| value(*one).starts_with("  ") || value(*one).starts_with('\t');
+    let sentences = fields.iter().filter(|one| value(**one).ends_with(['.', '!', '?'])).count();
+    // `Step 1: Open it`
+    let is_counted = fields.iter().any(|one| name(*one).contains(|c: char| c.is_ascii_digit()));
+    let is_form = long > 0
+        && (fields.iter().all(is_aligned)
+            || forms.len() > 1 && are_same && 2 * long > forms.len()
+            || (forms.len() > 1 || !is_counted) && sentences * FIELDS_PER_SENTENCE <= fields.len());
+    // A title may stand above the first field.
+    let begin = |form: &&[Field]| {
+        let blank = (0..form[0].0).rev().find(|line| lines.is_blank(*line));
+        blank.map_or(form[0].0, |blank| blank + 1)
+    };
+    let ends = forms.iter().skip(1).map(begin).chain([end]).collect();
+    (is_form && forms.iter().all(are_fields)).then_some(ends)
+}

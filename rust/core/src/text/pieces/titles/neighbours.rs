@@ -1,0 +1,327 @@
+//! A line that may be a heading, and the lines around it, which say whether it is one.
+
+use super::super::lines::{Line, LineShape, content};
+use super::super::list_marks::{Mark, System};
+use super::super::marks::is_terminal;
+use super::super::page_headers_footers::is_numbered_head;
+use super::super::records::{is_attribution, is_person};
+use super::super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
+use super::Candidates;
+use super::look::{Candidate, Look, has_small, is_open, is_plain, look};
+use crate::text::outline::{goes_on_in_lower_case, is_quotation, starts_quotation};
+
+/// Wider lines are prose, whether a sentence ends in them or not.
+const NARROWEST_PROSE: usize = 50;
+/// Characters of the longest heading between lines of text.
+const WIDEST_BETWEEN: usize = 30;
+
+/// Characters of the number before a title.
+const LONGEST_NUMBER: usize = 6;
+
+/// Wider lines are paragraphs, which end there although no sentence may.
+const WIDEST_LINE: usize = 140;
+
+/// Lines were wrapped at this width or a wider one.
+const NARROWEST_WRAP: usize = 60;
+
+/// Words and characters of a title with commas and other marks.
+const MOST_WORDS_WITH_MARKS: usize = 8;
+const WIDEST_WITH_MARKS: usize = 60;
+
+/// Lines of an item, and blank ones after it.
+const LINES_OF_ITEM: usize = 6;
+
+/// A line and what is known of the others.
+pub(super) struct Neighbours<'page, 'text> {
+    pub(super) text: &'text str,
+    pub(super) lines: &'page [Line],
+    /// Of the lines below.
+    pub(super) found: &'page Candidates<'text>,
+    /// Whether markup says what is an item.
+    pub(super) has_markup: bool,
+    pub(super) number: usize,
+    /// The next line that is not blank.
+    pub(super) below: Option<usize>,
+    pub(super) is_first: bool,
+}
+
+impl<'text> Neighbours<'_, 'text> {
+    fn text_of(&self, number: usize) -> &'text str {
+        self.lines[number].span().of(self.text)
+    }
+
+    fn mark(&self, number: usize) -> Option<Mark<'text>> {
+        Mark::at_start(content(self.text_of(number)))
+    }
+
+    pub(super) fn candidate(&self) -> Option<Candidate<'text>> {
+        let line = &self.lines[self.number];
+        if !matches!(line.shape, LineShape::Text | LineShape::Item) {
+            return None;
+        }
+        let candidate = look(self.text_of(self.number))
+            .or_else(|| self.bracketed())
+            .or_else(|| self.with_stop())
+            .or_else(|| self.with_marks())?;
+        // `12          Handbook`
+        if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
+            return None;
+        }
+        let is_numbered = |mark: Mark| !self.has_markup || mark.style.label.is_empty();
+        if line.shape == LineShape::Item && !candidate.mark.is_some_and(is_numbered)
+            || candidate.look == Look::Plain && self.names_source()
+        {
+            return None;
+        }
+        (self.may_follow(&candidate) && self.has_content(&candidate)).then_some(candidate)
+    }
+
+    /// Whether a line names the source of the quotation that is all of the paragraph above it.
+    fn names_source(&self) -> bool {
+        let is_blank = |line: usize| self.lines[line].shape == LineShape::Blank;
+        let Some(end) = self.number.checked_sub(2).filter(|end| is_blank(end + 1) && !is_blank(*end)) else {
+            return false;
+        };
+        let start = (0..=end).rev().take_while(|line| !is_blank(*line)).last().unwrap_or(end);
+        is_quotation(self.text_of(end)) && starts_quotation(self.text_of(start)) && is_person(self.text_of(self.number))
+    }
+
+    /// `[Departure]` between a blank line and text.
+    fn bracketed(&self) -> Option<Candidate<'text>> {
+        let title = self.text_of(self.number).strip_prefix('[')?.strip_suffix(']')?;
+        let is_title = title.starts_with(char::is_uppercase) && is_plain(title, title.split_whitespace().count());
+        (self.is_alone() && !self.is_gap() && is_title).then_some(Candidate { look: Look::Capitals, mark: None })
+    }
+
+    /// `If you take more tablets, or take them twice`, `May 10, 2021`, `2.0.0 (2021-01-05)`: a short line between a blank one and
+    /// prose, which would go on in it or stands apart.
+    fn with_marks(&self) -> Option<Candidate<'text>> {
+        let own = content(self.text_of(self.number));
+        let below = self.text_of(self.below?);
+        let is_title = own.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+            && own.split_whitespace().count() <= MOST_WORDS_WITH_MARKS
+            && width(own) <= WIDEST_WITH_MARKS
+            && !own.ends_with(|c: char| is_terminal(c) || c.is_ascii_punctuation() && c != ')')
+            && !own.contains(['|', '=', '{', '<', '@', '_', '\t', '*', '`', '[', '#', ';', '"', '“'])
+            && !own.match_indices(". ").any(|(at, _)| !own[..at].ends_with(|c: char| c.is_ascii_digit()))
+            && !own.contains("  ");
+        let is_apart = if self.is_gap() {
+            2 * width(below) >= 3 * width(own)
+        } else {
+            width(below) >= NARROWEST_PROSE && has_room(own, below, width(below))
+        };
+        let is_source = self.number >= 2 && is_quotation(self.text_of(self.number - 2));
+        (self.is_alone()
+            && !is_source
+            && is_title
+            && is_apart
+            && !below.starts_with(char::is_lowercase)
+            && ends_sentence(below))
+        .then_some(Candidate { look: Look::Plain, mark: None })
+    }
+
+    /// `Sec. 12. Penalties.` between blank lines.
+    fn with_stop(&self) -> Option<Candidate<'text>> {
+        let own = content(self.text_of(self.number)).strip_suffix('.')?;
+        let is_short = own.split_whitespace().count() <= MOST_WORDS_WITH_MARKS;
+        let is_label = |one: &Candidate| {
+            matches!(one.look, Look::Label(_)) && one.mark.is_some_and(|mark| mark.style.system == System::Decimal)
+        };
+        look(own).filter(|one| self.is_alone() && self.is_gap() && is_short && is_label(one))
+    }
+
+    /// Whether a heading may stand after the line above.
+    fn may_follow(&self, candidate: &Candidate) -> bool {
+        let Some(above) = self.number.checked_sub(1) else { return true };
+        let (line, text, own) = (&self.lines[above], self.text_of(above), self.text_of(self.number));
+        let is_between = match line.shape {
+            LineShape::Text | LineShape::Item if !line.hard => true,
+            _ => return true,
+        };
+        let is_mark = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
+        // A full line was wrapped, and goes on below.
+        let widest = width(text).max(width(own));
+        let is_full = widest >= NARROWEST_PARAGRAPH
+            && self.below.is_some_and(|below| !has_room(own, self.text_of(below), widest));
+        let is_short = !is_full && !has_room(text, own, width(text)) && has_room(text, own, NARROWEST_WRAP);
+        let is_after_item = line.shape == LineShape::Item && is_short && column(own) <= column(text);
+        let begins = above.checked_sub(1).is_none_or(|before| {
+            !matches!(self.lines[before].shape, LineShape::Text | LineShape::Item)
+                || ends_sentence(self.text_of(before))
+        });
+        let above = look(text).filter(|above| begins && above.look != Look::Plain);
+        let is_ended = ends_sentence(text) || width(text) > WIDEST_LINE;
+        match candidate.look {
+            _ if is_mark => false,
+            Look::Plain if self.starts_clauses() => false,
+            Look::Plain if above.is_some() => is_between,
+            Look::Plain => (is_ended || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap(),
+            Look::Capitals if is_entry(text) => true,
+            Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
+            Look::Numbered(_) => is_ended || above.is_some() || is_after_item,
+        }
+    }
+
+    /// Whether no line stands directly above.
+    fn is_alone(&self) -> bool {
+        self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank)
+    }
+
+    /// Whether a list stands directly below a line.
+    fn starts_list(&self, line: usize) -> bool {
+        self.lines.get(line + 1).is_some_and(|next| next.shape == LineShape::Item) && self.has_another_item(line + 1)
+    }
+
+    /// Whether clauses with letters stand directly below this line, which then begins their sentence.
+    fn starts_clauses(&self) -> bool {
+        let is_letter = |mark: Mark| matches!(mark.style.system, System::Lower | System::Upper);
+        self.below.is_some_and(|below| self.mark(below).is_some_and(is_letter))
+    }
+
+    /// Whether `Article 9` stands directly above.
+    fn is_below_label(&self) -> bool {
+        self.number.checked_sub(1).is_some_and(|above| is_label(self.text_of(above)))
+    }
+
+    /// Whether a blank line stands below.
+    fn is_gap(&self) -> bool {
+        self.below.is_some_and(|below| below > self.number + 1) || self.lines[self.number].hard
+    }
+
+    /// Whether text, a list, a table, code or another heading stands below that this line may name.
+    fn has_content(&self, candidate: &Candidate) -> bool {
+        let Some(below) = self.below else { return false };
+        let (own, text, is_gap) = (self.text_of(self.number), self.text_of(below), self.is_gap());
+        let is_plain = candidate.look == Look::Plain;
+        if let Some(next) = self.found.get(below) {
+            // Nor does one item of a list.
+            let is_sibling =
+                |(mark, next): (Mark, Mark)| mark.style == next.style && mark.number.depth() >= next.number.depth();
+            if candidate.mark.zip(next.mark).is_some_and(is_sibling) {
+                return false;
+            }
+            // A menu of titles names nothing.
+            return !is_plain
+                || next.look != Look::Plain
+                || (self.is_first && is_gap)
+                || (self.starts_list(below) && !self.is_in_menu());
+        }
+        let is_marked = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));
+        let next = self.mark(below);
+        // `1. Term`, and its clause `1.1`.
+        let is_parent = candidate.mark.zip(next).is_some_and(|(own, next)| next.number.is_below(own.number));
+        match self.lines[below].shape {
+            LineShape::Item => {
+                // Wrapping may move a dash or `(a)` to the start of a line.
+                let is_sure = next.is_some_and(|mark| {
+                    mark.style.system == System::Bullet && !matches!(mark.style.label, "-" | "–" | "—")
+                });
+                let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
+                (is_parent || !is_sibling && !is_marked)
+                    && (!is_plain || is_sure || self.has_another_item(below) || self.is_below_label())
+                    && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
+                    && !is_open(own)
+            }
+            // Below a title, a bare one underlines it.
+            LineShape::Fence { mark: b'~', bare: true, .. } => false,
+            LineShape::Row | LineShape::Fence { .. } => !is_marked,
+            LineShape::Text if is_marked && !is_gap && !is_parent && !self.is_agenda_item(text) => false,
+            // `Plum cake`, `Ingredients`, and a list.
+            LineShape::Text if is_plain && !is_gap && self.is_alone() && self.starts_list(below) => {
+                look(text).is_some_and(|next| next.look == Look::Plain) && !self.is_in_menu()
+            }
+            LineShape::Text => {
+                let is_capitals = candidate.look == Look::Capitals && !is_gap && !has_small(text);
+                let is_prose = ends_sentence(text)
+                    || text.contains(". ")
+                    || text.contains(['，', '。', '、'])
+                    || width(text) >= NARROWEST_PROSE;
+                let is_clear = !is_plain || is_gap || 2 * width(text) >= 3 * width(own);
+                // Addresses and menus have lines without a sentence.
+                let is_line = |line: usize| self.lines.get(line).is_some_and(|line| line.shape == LineShape::Text);
+                let is_close = !is_gap || candidate.look == Look::Capitals && is_line(below + 1);
+                let names = is_prose
+                    || (!is_plain && is_close && candidate.mark.is_none())
+                    || !is_plain && self.starts_list(below)
+                    || self.is_alone() && is_label(own)
+                    || self.is_alone() && !is_gap && self.is_term(below);
+                let is_menu = is_plain && self.is_in_menu();
+                let goes_on = if is_gap {
+                    is_plain && !self.is_first && goes_on_in_lower_case(content(text))
+                } else {
+                    continues_sentence(own, text)
+                };
+                // Who signed the mail above.
+                let is_signature = is_plain && is_gap && is_attribution(text);
+                !goes_on && !is_capitals && names && is_clear && !is_menu && !is_signature
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a line is a short one with deeper text below it: an option, a parameter.
+    fn is_term(&self, line: usize) -> bool {
+        let (term, below) = (self.text_of(line), self.lines.get(line + 1));
+        let is_deeper = |below: &Line| {
+            let text = below.span().of(self.text);
+            below.shape == LineShape::Text && column(text) > column(term) + 1 && has_room(term, text, NARROWEST_WRAP)
+        };
+        column(term) == column(self.text_of(self.number)) && !ends_sentence(term) && below.is_some_and(is_deeper)
+    }
+
+    /// Whether a numbered line below a blank one is a title: it is short, and the text below begins a sentence; or it has
+    /// room for the first word of that.
+    fn is_agenda_item(&self, below: &str) -> bool {
+        let own = self.text_of(self.number);
+        let is_short = width(own) <= WIDEST_BETWEEN + LONGEST_NUMBER && has_room(own, below, NARROWEST_WRAP);
+        self.is_alone()
+            && (is_short && ends_sentence(below)
+                || width(below) >= NARROWEST_PROSE && has_room(own, below, width(below)))
+            && column(own) == column(below)
+            && below.starts_with(char::is_uppercase)
+    }
+
+    /// Whether a list goes on after its first item.
+    fn has_another_item(&self, first: usize) -> bool {
+        let Some(mark) = self.mark(first) else { return false };
+        let is_next = |next: Mark| {
+            next.style == mark.style && (next.style.system == System::Bullet || next.number.follows(mark.number))
+        };
+        let mut below = first + 1..self.lines.len().min(first + 1 + LINES_OF_ITEM);
+        below.any(|line| self.lines[line].shape == LineShape::Item && self.mark(line).is_some_and(is_next))
+    }
+
+    /// Whether the paragraph above is a short line like this one: in a menu, an address, or below a letter.
+    fn is_in_menu(&self) -> bool {
+        let mut above = (0..self.number).rev().skip_while(|line| self.lines[*line].shape == LineShape::Blank);
+        let Some(last) = above.next().filter(|last| last + 1 < self.number) else { return false };
+        let is_text = self.lines[last].shape == LineShape::Text;
+        let is_alone = last.checked_sub(1).is_none_or(|line| self.lines[line].shape == LineShape::Blank);
+        is_text
+            && is_alone
+            && last > 0
+            && !ends_sentence(self.text_of(last))
+            && width(self.text_of(last)) < NARROWEST_PROSE
+    }
+}
+
+/// Whether a line has cells with dots or spaces between them.
+fn is_entry(line: &str) -> bool {
+    line.contains("....") || line.trim_start().contains("   ")
+}
+
+/// Whether a line is nothing but the label and number of a part: `Article 9`, `§ 5`.
+fn is_label(line: &str) -> bool {
+    let is_all = |mark: Mark| mark.end == content(line).trim_end().len();
+    look(line).is_some_and(|one| matches!(one.look, Look::Label(_)) && one.mark.is_some_and(is_all))
+}
+
+/// The title of a part whose predecessor in number has one, although no blank line stands above it.
+pub(super) fn next_title<'text>(text: &'text str, lines: &[Line], number: usize) -> Option<Candidate<'text>> {
+    let below = lines.get(number + 1).filter(|below| below.shape == LineShape::Text)?.span().of(text);
+    let own = lines[number].span().of(text);
+    let is_title = below.starts_with(char::is_uppercase)
+        && column(own) == column(below)
+        && has_room(own, below, width(below).max(NARROWEST_PROSE));
+    look(own).filter(|one| is_title && matches!(one.look, Look::Numbered(_)))
+}
