@@ -1,19 +1,21 @@
 //! Units of a page, with its paragraphs, tables and boilerplate. [`crate::text::outline`] decides which units stay together.
 
+mod labels;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::blocks::blocks;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
-use super::marks::is_terminal;
-use super::records::{CueMarks, turn_label, with_records, with_turns};
+use super::records::{CueMarks, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
 use super::windows::Windows;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::{Breadcrumbs, Leaf, MIN_NAMED_ROWS, Outline, has_blank_line, joins, short_paragraphs, span};
-use crate::text::page::{Block, BlockKind, ByteSpan, boundary_from};
+use crate::text::page::{Block, BlockKind, ByteSpan};
+use labels::{add_labels, add_terms};
 
 /// Links in a row that are a menu.
 const MIN_MENU: usize = 4;
@@ -24,10 +26,6 @@ const MIN_PARAGRAPHS: usize = 5;
 
 /// Dots between an entry of a table of contents and its page number.
 const MIN_LEADER_DOTS: usize = 3;
-
-/// Bytes of the words before a dash that name their paragraph, and the fewest such paragraphs below each other.
-const LONGEST_TERM: usize = 60;
-const MIN_TERMS: usize = 3;
 
 /// The units of a page and how they relate.
 #[derive(Clone, Debug, Default)]
@@ -283,66 +281,6 @@ impl Parts {
         })?;
         add_terms(text, layout, &mut labels);
         Ok(Self { spans, leaves, labels })
-    }
-}
-
-/// Adds the words before the dash with which paragraphs below each other begin, or lines of one: `Wheat — The crop is …`.
-fn add_terms(text: &str, layout: &[Block], labels: &mut Vec<Label>) {
-    let is_one = |block: &Block, next: &Block| {
-        block.kind == BlockKind::Prose
-            && next.kind == BlockKind::Prose
-            && !has_blank_line(&text[block.span.end..next.span.start])
-    };
-    let term = |line: ByteSpan| {
-        let begins = &text[line.start..boundary_from(text, line.end.min(line.start + LONGEST_TERM))];
-        let bold = begins.strip_prefix("**").and_then(|term| term.find("**"));
-        if let Some(end) =
-            bold.filter(|end| begins[2..*end + 2].ends_with(':') || begins[*end + 4..].starts_with([':', ' ']))
-        {
-            let span = ByteSpan { start: line.start, end: line.start + end + 4 };
-            return Some(Label { span, end: line.end });
-        }
-        let dash = [" — ", " – "].into_iter().filter_map(|dash| begins.find(dash)).min()?;
-        let is_term = !begins[..dash].contains(is_terminal);
-        is_term.then(|| Label { span: ByteSpan { start: line.start, end: line.start + dash }, end: line.end })
-    };
-    let of_paragraph = |paragraph: &[Block]| -> Vec<Option<Label>> {
-        let all = ByteSpan { end: paragraph[paragraph.len() - 1].span.end, ..paragraph[0].span };
-        if paragraph[0].kind != BlockKind::Prose {
-            return vec![None];
-        }
-        let mut start = all.start;
-        let lines = all.of(text).split_inclusive('\n').map(|line| {
-            let span = ByteSpan { start, end: start + line.trim_end().len() };
-            start += line.len();
-            term(span)
-        });
-        let lines: Vec<Option<Label>> = lines.collect();
-        let are_terms = lines.len() >= MIN_TERMS && lines.iter().all(Option::is_some);
-        if are_terms { lines } else { vec![term(all)] }
-    };
-    let terms: Vec<Option<Label>> = layout.chunk_by(is_one).flat_map(of_paragraph).collect();
-    for series in terms.split(Option::is_none).filter(|series| series.len() >= MIN_TERMS) {
-        labels.extend(series.iter().flatten().cloned());
-    }
-    labels.sort_by_key(|label| label.span.start);
-}
-
-/// Adds the speaker of a turn.
-fn add_labels(text: &str, block: &Block, labels: &mut Vec<Label>) {
-    let ByteSpan { start, end } = block.span;
-    match block.kind {
-        BlockKind::Turn if block.continues => {
-            if let Some(last) = labels.last_mut() {
-                last.end = end;
-            }
-        }
-        BlockKind::Turn => {
-            let label = turn_label(block.span.of(text));
-            labels
-                .extend(label.map(|length| Label { span: ByteSpan { start, end: start + length }.trimmed(text), end }));
-        }
-        _ => {}
     }
 }
 
