@@ -23,7 +23,7 @@ mod line_numbers;
 mod lines;
 mod links;
 pub(crate) mod list_marks;
-mod long;
+pub(crate) mod long;
 pub(crate) mod marks;
 mod org;
 mod page_headers_footers;

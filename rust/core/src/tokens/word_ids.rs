@@ -77,7 +77,7 @@ fn normalize(tokenizer: &Tokenizer, text: &str) -> Option<String> {
 impl Tokens {
     /// The words of a page, none of which is known yet.
     pub fn words<'page>(&'page self, page: &str) -> PageWords<'page> {
-        PageWords::new(self, !self.contains_added_token(page))
+        PageWords::new(self, self.separate_words.is_some() && !self.contains_added_token(page))
     }
 }
 

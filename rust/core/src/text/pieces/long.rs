@@ -12,7 +12,7 @@ use super::words::WORDS;
 use crate::text::page::ByteSpan;
 
 /// Characters of the longest unit.
-const MAX_CHARS: usize = 1000;
+pub(crate) const MAX_CHARS: usize = 1000;
 
 /// Words of the longest unit.
 const MAX_WORDS: usize = 120;

@@ -7,9 +7,7 @@ use super::super::{Node, NodeKind, has_blank_line};
 use super::{MAX_TAGS, MAX_TITLE_LINES, View};
 use crate::text::page::{BlockKind, marked_level};
 use crate::text::pieces::list_marks::{Mark, System};
-
-/// Characters of a sentence that is not split.
-const LONGEST_SENTENCE: usize = 1000;
+use crate::text::pieces::long;
 
 /// Sentences of a field.
 const MAX_FIELD: usize = 6;
@@ -65,10 +63,12 @@ impl View<'_> {
             && self.gap(next).contains('\n')
             && self.is_short_line(unit)
             && !self.unit(unit).starts_with(|c: char| c.is_lowercase() || is_symbol(c));
-        let is_part =
-            |unit_of: &usize| self.paragraphs[*unit_of] == unit && self.outline.kind(*unit_of) == BlockKind::Prose;
+        if !begins {
+            return None;
+        }
+        let is_part = |line: &usize| self.paragraphs[*line] == unit && self.outline.kind(*line) == BlockKind::Prose;
         let end = next + (next..self.spans.len()).take_while(is_part).count();
-        (begins && end > next + 1).then_some(end)
+        (end > next + 1).then_some(end)
     }
 
     /// The end of a list, which may go on below the foot and head of a page.
@@ -91,10 +91,9 @@ impl View<'_> {
             if !has_page_end || !marks.is_some_and(goes_on) {
                 break;
             }
-            let style = mark(item).map(|mark| mark.style);
+            let style = |unit: usize| mark(unit).map(|mark| mark.style);
             let is_part = |unit: &usize| {
-                self.outline.kind(*unit) == BlockKind::Item
-                    && mark(self.leaf(*unit).units.start).map(|mark| mark.style) == style
+                self.outline.kind(*unit) == BlockKind::Item && style(self.leaf(*unit).units.start) == style(item)
             };
             part = item..item + (item..self.spans.len()).take(MAX_ITEMS).take_while(is_part).count();
         }
@@ -110,7 +109,7 @@ impl View<'_> {
     /// Whether the items of a list are clauses of the sentence that `unit` begins, which is whole up to the longest sentence:
     /// `(a) the key; and`.
     pub(in crate::text::outline) fn is_one_sentence(&self, unit: usize, items: Range<usize>) -> bool {
-        self.chars[items.end - 1].1 - self.chars[unit].0 <= LONGEST_SENTENCE
+        self.chars[items.end - 1].1 - self.chars[unit].0 <= long::MAX_CHARS
             && items.len() > 1
             && (items.start..items.end - 1).all(|item| self.is_clause(item))
     }

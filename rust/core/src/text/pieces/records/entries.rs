@@ -191,23 +191,19 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
         {
             (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some())
         }
-        // A further paragraph of the first turn, if a paragraph begins with its speaker again.
-        Family::Speaker if starts.len() == 1 => {
+        // A further paragraph of a turn, if a known speaker follows; of the first one only if a paragraph begins with that.
+        Family::Speaker => {
+            let is_first = starts.len() == 1;
             let begins = |line: usize| line.checked_sub(1).is_none_or(|above| lines.is_blank(above));
-            let is_again = |line: usize| {
-                begins(line) && is_next(line).is_some_and(|next| name(lines, line, &next) == name(lines, *at, first))
+            let is_known = |speaker: &str| {
+                starts.iter().rev().take(MAX_SPEAKERS).any(|(line, mark)| name(lines, *line, mark) == speaker)
             };
-            begins(*at)
-                && lines.get(*at).is_some_and(ends_sentence)
+            let is_again = |line: usize| {
+                (!is_first || begins(line)) && is_next(line).is_some_and(|next| is_known(name(lines, line, &next)))
+            };
+            (!is_first || begins(*at) && lines.get(*at).is_some_and(ends_sentence))
                 && (after + 1..after + MAX_TURN_LINES).any(is_again)
         }
-        // A further paragraph of a turn, if a known speaker follows.
-        Family::Speaker if starts.len() > 1 => (after + 1..after + MAX_TURN_LINES).any(|line| {
-            let next = is_next(line).map(|next| name(lines, line, &next));
-            next.is_some_and(|next| {
-                starts.iter().rev().take(MAX_SPEAKERS).any(|(line, mark)| name(lines, *line, mark) == next)
-            })
-        }),
         _ => false,
     }
 }

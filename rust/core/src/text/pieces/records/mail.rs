@@ -18,8 +18,7 @@ const MAX_FIELDS: usize = 16;
 
 /// The header of a message, with the line above it that says whose it was: `-----Original Message-----`.
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
-    let is_alone = at.checked_sub(1).is_none_or(|above| lines.is_blank(above) || lines.is_rule(above));
-    let line = lines.get(at).filter(|_| is_alone).ok_or(at + 1)?;
+    let line = lines.get(at).filter(|_| lines.begins_part(at)).ok_or(at + 1)?;
     let first = if is_marker(line) { at + 1 } else { at };
     let fields = (first..first + MAX_FIELDS).map_while(|line| lines.get(line).and_then(field));
     let fields: Vec<String> = fields.collect();

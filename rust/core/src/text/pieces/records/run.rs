@@ -158,6 +158,11 @@ impl<'text> Lines<'text> {
         line + self.all[line..self.end].iter().take_while(|line| line.start() < byte).count()
     }
 
+    /// Whether a line is the first, or stands below a blank one or a rule.
+    pub(super) fn begins_part(&self, line: usize) -> bool {
+        line.checked_sub(1).is_none_or(|above| self.is_blank(above) || self.is_rule(above))
+    }
+
     pub(super) fn is_rule(&self, line: usize) -> bool {
         line < self.end && matches!(self.shapes[line], LineShape::Rule { .. })
     }

@@ -18,9 +18,8 @@ const MIN_CUE_INDENT: usize = 8;
 /// Turns of a conversation without times.
 const MIN_TURNS: usize = 3;
 
-/// Bytes of the line with a name, and of one with what a forum says of its bearer, and the most of those.
-const LONGEST_NAME_LINE: usize = 80;
-const LONGEST_DETAIL: usize = 80;
+/// Bytes of a line with a name, and of each with what a forum says of its bearer; and the most of those.
+const LONGEST_HEAD_LINE: usize = 80;
 const MAX_DETAILS: usize = 2;
 
 /// Bytes of the longest line of reactions or of a notice.
@@ -41,10 +40,9 @@ struct Label<'text> {
 
 impl<'text> Label<'text> {
     fn at(lines: &Lines<'text>, line: usize) -> Option<Self> {
-        let own = lines.get(line).filter(|own| own.len() <= LONGEST_NAME_LINE)?;
-        let begins = line.checked_sub(1).is_none_or(|above| lines.is_blank(above) || lines.is_rule(above));
+        let own = lines.get(line).filter(|own| own.len() <= LONGEST_HEAD_LINE)?;
         let below = (line + 1..lines.end()).map_while(|line| lines.get(line).filter(|text| !text.is_empty()));
-        let time = lines_to_time(below, begins);
+        let time = lines_to_time(below, lines.begins_part(line));
         let has_time = time.is_some();
         let (text, is_bold) = lone_name(own).or_else(|| time.and_then(|_| posted_name(own)))?;
         let time_end = line + 1 + time.unwrap_or(0);
@@ -59,7 +57,7 @@ impl<'text> Label<'text> {
 /// A conversation whose speakers stand on lines of their own, below blank lines or rules. Titles do too, so most names come again,
 /// or have a time below them.
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
-    if at.checked_sub(1).is_some_and(|above| !lines.is_blank(above) && !lines.is_rule(above)) {
+    if !lines.begins_part(at) {
         return Err(at + 1);
     }
     let first = Label::at(lines, at).ok_or(at + 1)?;
@@ -171,7 +169,7 @@ fn lines_to_time<'text>(below: impl Iterator<Item = &'text str>, begins: bool) -
         if is_time_line(line) || is_day(line) {
             return Some(above + 1);
         }
-        if line.len() > LONGEST_DETAIL || ends_sentence(line) {
+        if line.len() > LONGEST_HEAD_LINE || ends_sentence(line) {
             return None;
         }
     }

@@ -58,7 +58,7 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
         return None;
     }
     let line = without_pictograph(line);
-    // `5 July 2024` has no number of a part.
+    // `5 July 2024` begins with a day, not with the number of a part.
     if is_day(line) {
         return None;
     }

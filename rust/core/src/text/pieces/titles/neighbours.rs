@@ -156,7 +156,7 @@ impl<'text> Neighbours<'_, 'text> {
             Look::Plain if self.starts_clauses() => false,
             Look::Plain if above.is_some() => is_between,
             Look::Plain => (is_ended || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap(),
-            Look::Capitals if is_entry(text) => true,
+            Look::Capitals if has_cells(text) => true,
             Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
             Look::Numbered(_) => is_ended || above.is_some() || is_after_item,
         }
@@ -180,7 +180,7 @@ impl<'text> Neighbours<'_, 'text> {
 
     /// Whether `Article 9` stands directly above.
     fn is_below_label(&self) -> bool {
-        self.number.checked_sub(1).is_some_and(|above| is_label(self.text_of(above)))
+        self.number.checked_sub(1).is_some_and(|above| is_bare_label(self.text_of(above)))
     }
 
     /// Whether a blank line stands below.
@@ -243,7 +243,7 @@ impl<'text> Neighbours<'_, 'text> {
                 let names = is_prose
                     || (!is_plain && is_close && candidate.mark.is_none())
                     || !is_plain && self.starts_list(below)
-                    || self.is_alone() && is_label(own)
+                    || self.is_alone() && is_bare_label(own)
                     || self.is_alone() && !is_gap && self.is_term(below);
                 let is_menu = is_plain && self.is_in_menu();
                 let goes_on = if is_gap {
@@ -306,12 +306,12 @@ impl<'text> Neighbours<'_, 'text> {
 }
 
 /// Whether a line has cells with dots or spaces between them.
-fn is_entry(line: &str) -> bool {
+fn has_cells(line: &str) -> bool {
     line.contains("....") || line.trim_start().contains("   ")
 }
 
 /// Whether a line is nothing but the label and number of a part: `Article 9`, `§ 5`.
-fn is_label(line: &str) -> bool {
+fn is_bare_label(line: &str) -> bool {
     let is_all = |mark: Mark| mark.end == content(line).trim_end().len();
     look(line).is_some_and(|one| matches!(one.look, Look::Label(_)) && one.mark.is_some_and(is_all))
 }
