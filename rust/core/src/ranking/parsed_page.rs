@@ -85,8 +85,8 @@ impl ParsedPage {
 
     /// The approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let Units { spans, groups, paragraphs, boilerplate, rows, tables, short_paragraphs, headings, names, labels } =
-            &self.units;
+        let Units { spans, groups, paragraphs, boilerplate, rows, tables, short_paragraphs, .. } = &self.units;
+        let Units { headings, section_ends, names, labels, .. } = &self.units;
         let tables = rows.len() + 2 * tables.len();
         let paragraphs = paragraphs.len() + short_paragraphs.len();
         let runs = self.windows.len() + groups.len() + paragraphs + tables + headings.len();
@@ -94,6 +94,7 @@ impl ParsedPage {
             + size_of_val(spans.as_slice())
             + runs * size_of::<Range<usize>>()
             + size_of_val(boilerplate.as_slice())
+            + size_of_val(section_ends.as_slice())
             + names.bytes()
             + size_of_val(labels.as_slice())
             + self.terms.as_ref().map_or(0, PageTerms::bytes)

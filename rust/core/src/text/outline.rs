@@ -9,6 +9,7 @@ mod cards;
 mod code;
 mod environments;
 mod interruptions;
+mod pairs;
 mod replies;
 mod series;
 mod short;
@@ -23,7 +24,7 @@ use crate::text::page::{BlockKind, ByteSpan};
 pub(crate) use breadcrumbs::{Breadcrumbs, Name};
 pub(crate) use interruptions::goes_on_in_lower_case;
 pub(crate) use short::short_paragraphs;
-pub(crate) use signs::{is_question, is_quotation, starts_quotation};
+pub(crate) use signs::{is_admonition, is_question, is_quotation, starts_quotation};
 pub(crate) use together::joins;
 
 /// Rows from which on a table is one in which people look up a row.
@@ -41,6 +42,8 @@ pub(crate) struct Leaf {
     pub(crate) header_end: usize,
     /// Whether it continues the list item before it.
     pub(crate) continues: bool,
+    /// See [`crate::text::page::Block::ends`].
+    pub(crate) ends: u8,
 }
 
 /// What a node is. Lists, their items and terms have the depth of their list, from 1.
@@ -171,11 +174,13 @@ impl Builder {
     fn add(&mut self, leaf: &Leaf) {
         let start = leaf.units.start;
         let depth = leaf.level;
+        if leaf.ends > 0 {
+            self.close_sections(start, leaf.ends);
+        }
         match leaf.kind {
             BlockKind::Heading => {
                 let level = if depth == 0 { UNKNOWN_LEVEL } else { depth };
-                self.close(start, |kind| !matches!(kind, NodeKind::Page | NodeKind::Section(_)));
-                self.close(start, |kind| matches!(kind, NodeKind::Section(other) if other >= level));
+                self.close_sections(start, level);
                 self.open(NodeKind::Section(level), start);
             }
             BlockKind::Item | BlockKind::Term => {
@@ -215,6 +220,12 @@ impl Builder {
         let parent = self.open.last().copied().unwrap_or(0);
         self.open.push(self.nodes.len());
         self.nodes.push(Node { kind, parent, units: start..start });
+    }
+
+    /// Ends the sections of this level or a deeper one, and what is in them.
+    fn close_sections(&mut self, end: usize, level: u8) {
+        self.close(end, |kind| !matches!(kind, NodeKind::Page | NodeKind::Section(_)));
+        self.close(end, |kind| matches!(kind, NodeKind::Section(other) if other >= level));
     }
 
     /// Ends the innermost nodes as long as they are of this kind.
@@ -270,6 +281,7 @@ mod tests {
             units: unit..unit + 1,
             header_end: unit,
             continues: false,
+            ends: 0,
         };
         let leaves: Vec<Leaf> = rows.iter().enumerate().map(leaf).collect();
         let outline = Outline::new(&leaves);

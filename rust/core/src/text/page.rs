@@ -29,6 +29,9 @@ pub struct Block {
     pub continues: bool,
     /// Of a heading whose markup says it: its level, from 1. Of anything else: how many lists it is in. Otherwise 0.
     pub level: u8,
+    /// The outermost level of the sections that end before it because their element does, as in a box inside an article.
+    /// 0 for none.
+    pub ends: u8,
 }
 
 /// The kind of content of a block.
@@ -64,9 +67,12 @@ pub enum BlockKind {
 }
 
 /// The level that the marks of a heading say: the number of `#` before it, of `=` around it, or 1 and 2 for `=` and `-`
-/// below it. Without such marks 0.
+/// below it, the command of LaTeX. Without such marks 0.
 pub fn marked_level(heading: &str) -> u8 {
     let text = heading.trim_start_matches(['>', ' ']);
+    if let Some(command) = text.strip_prefix('\\') {
+        return latex_level(command);
+    }
     let hashes = text.len() - text.trim_start_matches('#').len();
     let marks = if hashes > 0 { hashes } else { marks_around(text) };
     let below = text.lines().skip(1).last().map(|line| line.trim_start_matches(['>', ' ']));
@@ -76,6 +82,17 @@ pub fn marked_level(heading: &str) -> u8 {
         (_, Some('-')) => 2,
         _ => 0,
     }
+}
+
+/// The level of `section{Title}` and its like, which are all of a line.
+fn latex_level(command: &str) -> u8 {
+    let level = |(name, level): (&str, u8)| {
+        let title = command.strip_prefix(name)?;
+        title.trim_start_matches('*').starts_with('{').then_some(level)
+    };
+    let levels =
+        [("part", 1), ("chapter", 1), ("section", 2), ("subsection", 3), ("subsubsection", 4)].into_iter().find_map(level);
+    levels.filter(|_| command.ends_with('}')).unwrap_or(0)
 }
 
 /// How many `=` stand both before and after a title: `== History ==`, also with spaces between them. 0 for other lines.

@@ -65,10 +65,13 @@ fn begins_with_tag(text: &str, names: &[&str]) -> bool {
 }
 
 /// Block elements; their tags are rare outside HTML.
-const BLOCKS: [&str; 25] = [
-    "article", "aside", "blockquote", "center", "dd", "div", "dl", "dt", "footer", "h1", "h2", "h3", "h4", "header",
-    "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "tr", "ul",
+const BLOCKS: [&str; 29] = [
+    "address", "article", "aside", "blockquote", "center", "dd", "details", "div", "dl", "dt", "figure", "footer", "form",
+    "h1", "h2", "h3", "h4", "header", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "tr", "ul",
 ];
+
+/// Other elements that pages begin with.
+const BEGINNINGS: [&str; 7] = ["a", "hr", "img", "script", "span", "strong", "style"];
 
 /// Whether a text is an HTML fragment: it starts with a block element and ends with a tag (unless truncated) or has a
 /// second one right after the end of one, or most of its lines start and end with tags, of different block elements.
@@ -83,7 +86,9 @@ fn is_fragment(text: &str, is_cut: bool) -> bool {
             follows |= tag.split_once('>').is_some_and(|(_, after)| begins_with_tag(after.trim_start(), &BLOCKS));
         }
     }
-    let starts_so = begins_with_tag(text, &BLOCKS);
+    let starts_so = begins_with_tag(text, &BLOCKS) || ends > 0 && begins_with_tag(text, &BEGINNINGS);
+    // Of a text about HTML, tags are in ticks.
+    follows |= ends > 1 && !text.contains('`');
     let ends_so = is_cut || text.trim_end().ends_with('>');
     let is_one = starts_so && (ends_so || follows) && ends >= 1;
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());

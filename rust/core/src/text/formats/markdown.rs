@@ -297,7 +297,7 @@ impl Blocks<'_> {
         let span = span.trimmed(self.source);
         if !span.is_empty() {
             let level = if kind == BlockKind::Heading { marked_level(span.of(self.source)) } else { depth };
-            self.done.push(Block { span, kind, continues, level });
+            self.done.push(Block { span, kind, continues, level, ends: 0 });
         }
     }
 }

@@ -68,9 +68,13 @@ pub(super) fn is_label(unit: &str) -> bool {
             && !text.contains(char::is_lowercase)
             && text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | ',' | '&'))
     };
-    let admonition =
-        || unit.trim_start_matches('*').split_once(':').is_some_and(|(word, _)| ADMONITIONS.contains(&word));
+    let admonition = || unit.trim_start_matches('*').split_once(':').is_some_and(|(word, _)| is_admonition(word));
     unit.strip_suffix('.').is_some_and(is_capital) || admonition()
+}
+
+/// Whether a word stands before notes that stand out.
+pub(crate) fn is_admonition(word: &str) -> bool {
+    ADMONITIONS.contains(&word)
 }
 
 /// Whether a sentence is nothing but the name of what its paragraph describes, if its neighbours are such names, too: `Taurus.`,

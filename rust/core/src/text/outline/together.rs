@@ -13,6 +13,7 @@ use super::cards::cards;
 use super::code::Code;
 use super::environments::environments;
 use super::interruptions::interrupted;
+use super::pairs::pairs;
 use super::replies::replies;
 use super::series::series;
 use super::signs::{is_signature, starts_quotation};
@@ -56,9 +57,13 @@ pub(crate) fn joins(
     groups.join_leaves()?;
     let view = &groups.view;
     let cards = if has_markup { Vec::new() } else { cards(view, check)? };
-    for run in cards.into_iter().chain(replies(view)).chain(environments(view)).chain(series(view)) {
+    let pairs = pairs(view);
+    let name = |pair: &Range<usize>| Name { units: pair.start..pair.start + 1, scope: pair.start + 1..pair.end };
+    let names: Vec<Name> = pairs.iter().map(name).collect();
+    for run in pairs.into_iter().chain(cards).chain(replies(view)).chain(environments(view)).chain(series(view)) {
         groups.join(run);
     }
+    groups.names.extend(names);
     groups.join_announced()?;
     for sentence in interrupted(&groups.view, check)? {
         groups.join(sentence);

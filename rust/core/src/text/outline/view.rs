@@ -132,7 +132,7 @@ impl<'page> View<'page> {
     }
 
     /// Whether a unit is short prose that no mark ends.
-    fn is_short_line(&self, unit: usize) -> bool {
+    pub(super) fn is_short_line(&self, unit: usize) -> bool {
         self.outline.kind(unit) == BlockKind::Prose
             && self.spans[unit].len() <= LONGEST_HEAD
             && is_open(self.unit(unit))
@@ -261,9 +261,20 @@ impl<'page> View<'page> {
         is_whole && is_alone && (source.contains(", ") || source.contains(' ') && is_person(source))
     }
 
-    /// Whether a unit is the name of what the rest of its leaf describes: so is the first one of a leaf next to it.
+    /// Whether prose goes on in the line of this question.
+    pub(super) fn is_answered_in_line(&self, unit: usize) -> bool {
+        let has_more = unit + 1 < self.leaf(unit).units.end && !self.gap(unit + 1).contains('\n');
+        self.outline.kind(unit) == BlockKind::Prose && has_more && self.is_question(unit)
+    }
+
+    /// Whether a unit is the name of what the rest of its leaf describes, or a question that it answers: so is the first one
+    /// of a leaf next to it.
     pub(super) fn names_leaf(&self, unit: usize) -> bool {
-        let is_named = |unit: usize| is_name(self.unit(unit)) && self.leaf(unit).units.len() > 1;
+        let is_named = |unit: usize| {
+            let units = &self.leaf(unit).units;
+            let asks = || self.is_answered_in_line(unit) && !self.is_question(units.end - 1);
+            units.len() > 1 && (is_name(self.unit(unit)) || asks())
+        };
         let after = self.leaf(unit).units.end;
         is_named(unit)
             && (unit > 0 && is_named(self.leaf(unit - 1).units.start) || after < self.spans.len() && is_named(after))

@@ -174,7 +174,7 @@ impl BlockSplitter<'_> {
                 self.end_prose()?;
                 self.open_items.clear();
                 let (span, kind) = (line.span(), BlockKind::Heading);
-                self.blocks.push(Block { span, kind, continues: false, level });
+                self.blocks.push(Block { span, kind, continues: false, level, ends: 0 });
             }
             LineShape::PageNumber => self.push_header_or_footer(&line)?,
             LineShape::Text if self.is_lone_head(&line, next) => self.push_header_or_footer(&line)?,
@@ -363,7 +363,7 @@ impl BlockSplitter<'_> {
             BlockKind::Item => self.depth,
             _ => 0,
         };
-        self.blocks.push(Block { span, kind, continues, level });
+        self.blocks.push(Block { span, kind, continues, level, ends: 0 });
     }
 
     /// Splits the group at its hard line ends.

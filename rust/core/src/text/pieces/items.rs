@@ -3,20 +3,84 @@
 //! A mark that is not sure counts in a sequence with the next one of its style (`A.`, `B.`). An item is nested by its
 //! indentation; and by its mark, if the list around it goes on after it (`1.`, `-`, `-`, `2.`).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::lines::{Line, LineShape, content};
+use super::lines::{Line, LineShape, content, page_lines};
 use super::list_marks::{Mark, Style, System};
 use super::references::is_entry;
 use super::wrapping::{column, ends_sentence};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
+use crate::text::outline::has_blank_line;
+use crate::text::page::{Block, BlockKind, ByteSpan};
 
 /// Lines between two marks of one list.
 const MAX_LINES: usize = 40;
 
 /// The same for marks that many lines of prose start with: `3 men`, `o`.
 const MAX_LINES_OF_BARE: usize = 3;
+
+/// The lines of one paragraph that start items, if it is a list.
+const MIN_ITEMS: usize = 2;
+
+/// The blocks of a page with markup, with the items that its markup does not say: paragraphs and lines with numbers.
+pub(super) fn with_items<'page>(
+    text: &str,
+    blocks: Cow<'page, [Block]>,
+    check: &Check,
+) -> Result<Cow<'page, [Block]>> {
+    let mut lines: Vec<Line> = Vec::with_capacity(blocks.len());
+    let mut numbers: Vec<usize> = Vec::with_capacity(blocks.len());
+    for (number, block) in blocks.iter().enumerate() {
+        if block.kind != BlockKind::Prose || block.level > 0 {
+            lines.push(Line::new(block.span, LineShape::Rule { underlines: false }));
+            numbers.push(number);
+            continue;
+        }
+        let before = lines.last().map_or(0, Line::end);
+        if !lines.is_empty() && has_blank_line(&text[before..block.span.start]) {
+            lines.push(Line::new(ByteSpan { start: block.span.start, end: block.span.start }, LineShape::Blank));
+            numbers.push(number);
+        }
+        let own = page_lines(block.span.of(text), check)?;
+        let is_item = |line: &&Line| line.shape == LineShape::Item;
+        // Wrapping may move one mark to the start of a line.
+        if own.iter().filter(is_item).count() >= MIN_ITEMS {
+            lines.extend(own.iter().map(|line| line.moved(block.span.start)));
+            numbers.resize(lines.len(), number);
+        } else {
+            let shape = own.first().map_or(LineShape::Text, |first| first.shape);
+            let shape = if shape == LineShape::Item { shape } else { LineShape::Text };
+            lines.push(Line::new(block.span, shape));
+            numbers.push(number);
+        }
+    }
+    mark_items(text, &mut lines, check)?;
+    if !lines.iter().any(|line| line.shape == LineShape::Item) {
+        return Ok(blocks);
+    }
+    let mut found: Vec<Block> = Vec::with_capacity(lines.len());
+    let mut last: Option<usize> = None;
+    for (line, number) in lines.iter().zip(numbers) {
+        let block = blocks[number];
+        let is_first = last.replace(number) != Some(number);
+        match line.shape {
+            LineShape::Blank => last = None,
+            LineShape::Item => {
+                let ends = if is_first { block.ends } else { 0 };
+                found.push(Block { span: line.span(), kind: BlockKind::Item, continues: false, level: line.depth, ends });
+            }
+            _ if is_first => found.push(Block { span: line.span(), ..block }),
+            _ => {
+                if let Some(last) = found.last_mut() {
+                    last.span.end = line.end();
+                }
+            }
+        }
+    }
+    Ok(Cow::Owned(found))
+}
 
 /// Gives the lines that start items their shape and depth.
 pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Result<()> {

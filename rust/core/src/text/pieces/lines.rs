@@ -9,7 +9,7 @@ use super::page_headers_footers::{has_dot_leader, is_page_number};
 use super::records::chat_marks::{inner_starts, may_have_marks};
 use crate::error::{Error, Result};
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::{ByteSpan, marks_around};
+use crate::text::page::{ByteSpan, marked_level, marks_around};
 
 /// Bytes of the longest title with marks around it.
 const LONGEST_TITLE: usize = 100;
@@ -36,7 +36,7 @@ pub(super) struct Line {
 pub(super) enum LineShape {
     Blank,
     Text,
-    /// `# Title`, `== Title ==`
+    /// `# Title`, `== Title ==`, `\section{Title}`
     Heading,
     /// A table row, or an entry of a table of contents.
     Row,
@@ -201,6 +201,9 @@ fn shape(line: &str) -> LineShape {
     if is_page_number(content) {
         return LineShape::PageNumber;
     }
+    if first == '\\' && marked_level(content) > 0 {
+        return LineShape::Heading;
+    }
     if let Some(shape) = repeated_mark(content) {
         return shape;
     }
@@ -316,6 +319,8 @@ mod tests {
             ("== Title ==", LineShape::Heading),
             ("= = Title = =", LineShape::Heading),
             ("== Title", LineShape::Heading),
+            ("\\section*{Title}", LineShape::Heading),
+            ("\\section{Title} is here", LineShape::Text),
             ("== a = b", LineShape::Text),
             ("______ test_open _____", LineShape::Heading),
             ("===", LineShape::Rule { underlines: true }),

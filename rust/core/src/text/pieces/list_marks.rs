@@ -227,7 +227,7 @@ fn roman_or_letters<'text>(text: &'text str, label: &'text str) -> Option<Mark<'
 fn numbered<'text>(text: &'text str, label: &'text str) -> Option<Mark<'text>> {
     let opening = text.chars().next().filter(|c| matches!(c, '(' | '[' | '（'));
     let inside = &text[opening.map_or(0, char::len_utf8)..];
-    let (number, system, length) = value(inside)?;
+    let (number, system, length) = value(inside, !label.is_empty())?;
     let stop = inside[length..].chars().next().filter(|c| matches!(c, '.' | '．' | 'º' | 'ª' | '°'));
     let rest = &inside[length + stop.map_or(0, char::len_utf8)..];
     // `Artigo 8.º`

@@ -54,7 +54,7 @@ pub(super) struct Runs<'text> {
 /// Reads the run that begins with a line. Without one, returns the number of the first line that it has not read.
 type Finder = fn(&Lines<'_>, usize) -> Result<Run, usize>;
 
-const FINDERS: [Finder; 12] = [
+const FINDERS: [Finder; 13] = [
     asciidoc::run,
     wiki_tables::run,
     trees::run,
@@ -62,6 +62,7 @@ const FINDERS: [Finder; 12] = [
     csv::run,
     http::run,
     mail::run,
+    forms::run,
     entries::run,
     speakers::run,
     code::run,
@@ -70,8 +71,8 @@ const FINDERS: [Finder; 12] = [
 ];
 
 /// Where markup says what is code.
-const FINDERS_IN_MARKUP: [Finder; 7] =
-    [cues::run, csv::run, http::run, mail::run, entries::run, speakers::run, columns::run];
+const FINDERS_IN_MARKUP: [Finder; 8] =
+    [cues::run, csv::run, http::run, mail::run, forms::run, entries::run, speakers::run, columns::run];
 
 impl<'text> Runs<'text> {
     /// `shapes` are those of the lines by themselves.

@@ -293,7 +293,11 @@ impl<'text> Prose<'text> {
         }
         let text = without_bold(content(&self.text[start..end])).trim_end();
         let is_mark = |mark: Mark| {
-            mark.is_sure || mark.style.label.is_empty() || (start == 0 && (self.is_item || mark.names_statement()))
+            // `A1. No, it is not.`
+            let is_letter = mark.style.label.chars().nth(1).is_none();
+            mark.is_sure
+                || mark.style.label.is_empty()
+                || (start == 0 && (self.is_item || is_letter || mark.names_statement()))
         };
         // The number of a caption: `Table 2. Mills by year.`
         if start == 0 && is_caption(text) && text.split_whitespace().nth(2).is_none() {
@@ -323,7 +327,7 @@ impl<'text> Prose<'text> {
         let is_ordinal = !word.is_empty() && counts && {
             let (next, _) = first_word(after);
             is_word_of(WordClass::OrdinalNoun, next)
-                || is_word_of(WordClass::Article, before()) && !abbreviations::is_opener(next)
+                || (is_word_of(WordClass::Article, before()) || goes_on_counting(label)) && !abbreviations::is_opener(next)
         };
         // `ש"ח`: the last letter of an acronym is not an initial.
         let is_acronym = sentence[..sentence.len() - word.len()]
@@ -392,6 +396,13 @@ fn is_plain_letter(sentence: &str, letter: &str) -> bool {
 fn is_numbering(word: &str) -> bool {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && word.len() <= 6;
     !word.is_empty() && (digits || is_roman(word) || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+}
+
+/// Whether an ordinal and a comma or a small word stand before another one: `am 2. und 4. Dienstag`.
+fn goes_on_counting(label: &str) -> bool {
+    let one = label.trim_end_matches(|c: char| c.is_lowercase() || c == ',').trim_end();
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    one.len() < label.len() && one.strip_suffix('.').is_some_and(|one| is_number(last_word(one)))
 }
 
 /// Whether the number of a document follows its name: `Ger. Offen. No. 2,740,113`.

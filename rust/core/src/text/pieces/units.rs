@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::items::with_items;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
 use super::records::{CueMarks, with_records, with_turns};
 use super::sentences::for_each_block;
@@ -48,6 +49,8 @@ pub struct Units {
     pub(crate) short_paragraphs: Vec<Range<usize>>,
     /// The units of each heading. Sorted.
     pub headings: Vec<Range<usize>>,
+    /// The units before which sections end although no heading follows. Sorted.
+    pub(crate) section_ends: Vec<usize>,
     /// What names the subject of each unit.
     pub(crate) names: Breadcrumbs,
     /// Speakers and times of turns and subtitles. Sorted.
@@ -140,24 +143,44 @@ impl Units {
         boilerplate.sort_unstable();
         boilerplate.dedup();
         let (rows, headings) = (of_kind(BlockKind::Row), of_kind(BlockKind::Heading));
+        let section_ends = leaves.iter().filter(|leaf| leaf.ends > 0).map(|leaf| leaf.units.start).collect();
         let short_paragraphs = short_paragraphs(text, &spans, &leaves);
         if masked.is_some() {
             with_line_numbers(page, &mut spans);
         }
-        Ok(Self { spans, groups, paragraphs, boilerplate, rows, tables, short_paragraphs, headings, names, labels })
+        Ok(Self {
+            spans,
+            groups,
+            paragraphs,
+            boilerplate,
+            rows,
+            tables,
+            short_paragraphs,
+            headings,
+            section_ends,
+            names,
+            labels,
+        })
     }
 
-    /// The sections: from a heading, or headings in a row, to the next one.
+    /// The sections: from a heading, or headings in a row, to the next one, or to where its element ends.
     pub(crate) fn sections(&self) -> Vec<Range<usize>> {
         let (mut sections, mut start, mut end) = (Vec::new(), 0, 0);
-        for heading in self.headings.iter().filter(|heading| !heading.is_empty()) {
+        let mut ends = self.section_ends.iter().peekable();
+        let last = self.spans.len()..self.spans.len();
+        for heading in self.headings.iter().filter(|heading| !heading.is_empty()).chain([&last]) {
+            while let Some(&own) = ends.next_if(|own| **own <= heading.start) {
+                if own > end {
+                    sections.push(start..own);
+                    (start, end) = (own, own);
+                }
+            }
             if heading.start > end {
                 sections.push(start..heading.start);
                 start = heading.start;
             }
             end = heading.end;
         }
-        sections.extend((start < self.spans.len()).then_some(start..self.spans.len()));
         sections
     }
 
@@ -209,7 +232,8 @@ impl Units {
     pub fn breadcrumbs(&self, run: &Range<usize>) -> Vec<ByteSpan> {
         let start = self.spans[run.start].start;
         let label = self.labels.partition_point(|label| label.span.end <= start);
-        let label = self.labels[..label].last().filter(|label| start < label.end).map(|label| label.span);
+        let label = self.labels[..label].last().filter(|label| start < label.end && !label.span.is_empty());
+        let label = label.map(|label| label.span);
         let names = self.names.of(run);
         names.iter().map(|name| self.span(name)).chain(label).chain(self.header(run)).collect()
     }
@@ -234,7 +258,8 @@ impl Parts {
         let layout = &match layout {
             Some(layout) => {
                 let layout = with_turns(text, Cow::Borrowed(layout));
-                Cow::Owned(with_titles(text, &with_records(text, &layout, check)?, check)?)
+                let layout = with_items(text, Cow::Owned(with_records(text, &layout, check)?), check)?;
+                Cow::Owned(with_titles(text, &layout, check)?)
             }
             None => with_turns(text, Cow::Owned(blocks(text, check)?)),
         };
@@ -271,8 +296,8 @@ impl Parts {
             match leaves.last_mut() {
                 Some(leaf) if block.continues && leaf.kind == kind => leaf.units.end = spans.len(),
                 _ => {
-                    let Block { continues, level, .. } = *block;
-                    leaves.push(Leaf { kind, level, units: first..spans.len(), header_end: first, continues });
+                    let Block { continues, level, ends, .. } = *block;
+                    leaves.push(Leaf { kind, level, units: first..spans.len(), header_end: first, continues, ends });
                 }
             }
             if is_header && let Some(table) = leaves.last_mut() {
@@ -290,7 +315,7 @@ fn add_captions(marks: &CueMarks, units: &[ByteSpan], first: usize, leaves: &mut
         let is_mark = marks.after(unit.start).first().is_some_and(|mark| mark.start <= unit.start);
         let kind = if is_mark { BlockKind::Rule } else { BlockKind::Captions };
         let units = first + place..first + place + 1;
-        leaves.push(Leaf { kind, level: 0, header_end: units.start, units, continues: false });
+        leaves.push(Leaf { kind, level: 0, header_end: units.start, units, continues: false, ends: 0 });
     }
 }
 

@@ -181,10 +181,10 @@ pub(super) fn role(name: &[u8]) -> ElementRole {
         b"figure" => ElementRole::Figure,
         b"figcaption" => ElementRole::FigureCaption,
         b"footer" => ElementRole::Footer,
-        b"center" | b"dialog" | b"fieldset" | b"form" | b"hgroup" | b"legend" | b"marquee" | b"search" => {
+        b"center" | b"dialog" | b"fieldset" | b"form" | b"header" | b"hgroup" | b"legend" | b"marquee" | b"search" => {
             ElementRole::Block
         }
-        b"article" | b"aside" | b"header" | b"main" | b"nav" | b"section" => ElementRole::Section,
+        b"article" | b"aside" | b"main" | b"nav" | b"section" => ElementRole::Section,
         b"p" => ElementRole::Paragraph,
         b"h1" => ElementRole::Heading1,
         b"h2" => ElementRole::Heading2,

@@ -7,6 +7,7 @@ mod characters;
 mod columns;
 mod joints;
 mod ruby;
+mod sections;
 
 use super::Reading;
 use super::attributes::WhiteSpace;
@@ -16,10 +17,12 @@ use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::formats::map::SourceMap;
 use crate::text::page::{Block, BlockKind, ByteSpan};
+use crate::text::pieces::marks::is_terminal;
 use characters::White;
 use columns::Columns;
 use joints::Joint;
 use ruby::Readings;
+use sections::{PendingEnd, Sections};
 
 /// Bytes of the longest link that is never split; longer ones are linked prose.
 const LONGEST_LINK: usize = 200;
@@ -125,6 +128,7 @@ struct Frame {
     reading: Option<ElementRole>,
     /// For a button: whether it opens and closes what follows.
     discloses: bool,
+    sections: Sections,
 }
 
 impl Frame {
@@ -149,6 +153,7 @@ impl Frame {
         in_ruby: false,
         reading: None,
         discloses: false,
+        sections: Sections::NONE,
     };
 }
 
@@ -190,6 +195,8 @@ struct Writer<'source> {
     kept_space: Vec<White>,
     joint: Joint,
     readings: Readings,
+    /// The end of sections before the next block.
+    section_end: Option<PendingEnd>,
 }
 
 impl Writer<'_> {
@@ -208,7 +215,8 @@ impl Writer<'_> {
         }
         let start = (self.text.len(), self.block.is_some());
         let before = self.blocks.len();
-        let mut frame = Frame { role, start, before, separation: Separation::None, ..self.top() };
+        let mut frame =
+            Frame { role, start, before, separation: Separation::None, sections: Sections::NONE, ..self.top() };
         match role {
             ElementRole::Ruby => frame.in_ruby = true,
             ElementRole::Reading | ElementRole::Parenthesis => frame.reading = Some(role),
@@ -222,8 +230,15 @@ impl Writer<'_> {
         let own = self.frames.len();
         // Blocks inside a heading show that it was not closed.
         let prose = if parent.kind == BlockKind::Heading { BlockKind::Prose } else { parent.kind };
-        let mut frame =
-            Frame { role, has_part: false, has_data: false, is_data: false, separation: parent.between, ..parent };
+        let mut frame = Frame {
+            role,
+            has_part: false,
+            has_data: false,
+            is_data: false,
+            separation: parent.between,
+            sections: Sections::NONE,
+            ..parent
+        };
         if role == ElementRole::Pre {
             frame.white = WhiteSpace::Preserved;
         }
@@ -302,8 +317,15 @@ impl Writer<'_> {
         };
         let row = if parent.in_cell { parent.row } else { self.frames.len() - 1 };
         let names = names || parent.in_cell && parent.names;
-        let frame =
-            Frame { role: ElementRole::Cell, separation: Separation::None, in_cell: true, row, names, ..parent };
+        let frame = Frame {
+            role: ElementRole::Cell,
+            separation: Separation::None,
+            in_cell: true,
+            row,
+            names,
+            sections: Sections::NONE,
+            ..parent
+        };
         self.frames.push(frame);
     }
 
@@ -338,7 +360,9 @@ impl Writer<'_> {
             ElementRole::Figure => self.end_figure(frame.before),
             _ => {}
         }
+        let sections = self.top().sections;
         self.frames.pop();
+        self.end_sections(frame.role, sections);
         if frame.has_data && frame.separation == Separation::None {
             self.top_mut().has_data = true;
         }
@@ -451,7 +475,10 @@ impl Writer<'_> {
             BlockKind::Prose if covered.cite >= span.end && !self.blocks.is_empty() => (BlockKind::Source, level),
             _ => (kind, level),
         };
-        self.blocks.push(Block { span, kind, continues, level });
+        let ends = self.section_end.take().map_or(0, |end| end.level_in(&self.frames));
+        let is_sentence = span.of(&self.text).ends_with(is_terminal);
+        self.top_mut().sections.add(kind, level, is_sentence);
+        self.blocks.push(Block { span, kind, continues, level, ends });
     }
 
     /// Takes back the text of the block, which is a control.

@@ -19,7 +19,7 @@ pub(super) fn blocks(source: &str, lines: ByteSpan) -> Vec<Block> {
     if CODE.iter().any(|code| start.get(..code.len()).is_some_and(|start| start.eq_ignore_ascii_case(code))) {
         let texts = split_lines(source, lines).filter(|line| !line.trimmed(source).is_empty()).enumerate();
         return texts
-            .map(|(line, span)| Block { span, kind: BlockKind::Code, continues: line > 0, level: 0 })
+            .map(|(line, span)| Block { span, kind: BlockKind::Code, continues: line > 0, level: 0, ends: 0 })
             .collect();
     }
     let mut blocks: Vec<Block> = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn blocks(source: &str, lines: ByteSpan) -> Vec<Block> {
             Some(last) => last.span.end = span.end,
             None => {
                 let texts = split_lines(source, ByteSpan { start, ..span });
-                let rule = |span| Block { span, kind: BlockKind::Rule, continues: false, level: 0 };
+                let rule = |span| Block { span, kind: BlockKind::Rule, continues: false, level: 0, ends: 0 };
                 blocks.extend(texts.filter(|line| !line.trimmed(source).is_empty()).map(rule));
             }
         }
@@ -97,7 +97,7 @@ fn pieces(source: &str, lines: ByteSpan) -> Vec<Piece> {
             let mut push = |span: ByteSpan, has_text| {
                 let span = span.trimmed(source);
                 if !span.is_empty() {
-                    pieces.push(Piece { block: Block { span, kind, continues, level }, has_text });
+                    pieces.push(Piece { block: Block { span, kind, continues, level, ends: 0 }, has_text });
                 }
             };
             // The tag of a container stands alone.
@@ -131,7 +131,7 @@ fn pieces(source: &str, lines: ByteSpan) -> Vec<Piece> {
     }
     let Open { kind, level, is_begun } = open;
     let span = ByteSpan { start, end: lines.end }.trimmed(source);
-    pieces.push(Piece { block: Block { span, kind, continues: is_begun, level }, has_text });
+    pieces.push(Piece { block: Block { span, kind, continues: is_begun, level, ends: 0 }, has_text });
     pieces
 }
 

@@ -94,6 +94,9 @@ impl Groups<'_> {
         if is_inside && leaf.start == unit && (is_caption(text) || labels(unit, next)) {
             return whole(leaf.end);
         }
+        if is_inside && leaf.start == unit && self.view.is_answered_in_line(unit) {
+            return whole(self.ends[next]);
+        }
         if self.view.heads_fields(unit, next) {
             return whole(next + 1);
         }
@@ -141,7 +144,9 @@ impl Groups<'_> {
             && !is_listed()
             && is_numbered_title(span(self.view.spans, &(start..next)).of(self.view.text))
             && numbered(self.view.unit(next)).is_none();
-        let is_question = self.view.is_lone_question(unit) && !self.view.is_question(next);
+        // In a mail, what is quoted below was said before.
+        let is_quoted = self.view.unit(next).starts_with('>') && !text.starts_with('>');
+        let is_question = self.view.is_lone_question(unit) && !self.view.is_question(next) && !is_quoted;
         let start = match self.view.question_start(unit, next) {
             Some(start) => start,
             None if is_entry => start,

@@ -24,11 +24,11 @@ impl View<'_> {
         let list = self.outline.outermost(next);
         let of_list = |unit: usize| self.outline.node(self.leaf(unit).parent).parent;
         let is_flat = || list.units.clone().all(|unit| of_list(unit) == of_list(next));
-        let is_all = || self.outline.node(list.parent).units.end == self.list_end(list) && is_flat();
+        let is_all = || self.outline.node(list.parent).units.end == self.list_end(list) || self.fits(unit..self.list_end(list));
         self.outline.has_items(next)
             && !self.is_dialogue(next)
             && matches!(list.kind, NodeKind::List(_))
-            && (is_all() || !has_blank_line(self.gap(next)) && marked_level(self.unit(unit)) == 0)
+            && (is_all() && is_flat() || !has_blank_line(self.gap(next)) && marked_level(self.unit(unit)) == 0)
     }
 
     /// The first of the short lines that end with a unit, if they are a paragraph: a post, its employer and its time, above

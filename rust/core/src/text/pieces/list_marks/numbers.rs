@@ -78,12 +78,16 @@ fn is_next_letter((one, next): (u32, u32)) -> bool {
     next == one + 1 || ALPHABETS.iter().any(has_pair)
 }
 
-/// The number at the start, its system and its bytes.
-pub(super) fn value(text: &str) -> Option<(Number, System, usize)> {
+/// The number at the start, its system and its bytes. Below a label, hyphens may join its parts: `§ 2-302`.
+pub(super) fn value(text: &str, is_labelled: bool) -> Option<(Number, System, usize)> {
     if let Some((first, mut length)) = digits(text) {
         let mut parts = [first, 0, 0, 0];
         // `25/12`, the twelfth of a year's minutes.
-        let mark = if text[length..].starts_with('/') { '/' } else { '.' };
+        let mark = match text.as_bytes().get(length) {
+            Some(b'/') => '/',
+            Some(b'-') if is_labelled => '-',
+            _ => '.',
+        };
         for part in &mut parts[1..] {
             let Some((value, more)) = text[length..].strip_prefix(mark).and_then(digits) else { break };
             *part = value;

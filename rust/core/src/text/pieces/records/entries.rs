@@ -16,7 +16,8 @@ use super::stamps::{may_be_stamp, stamp};
 use super::steps::{goes_on_in_diff, is_commit, is_listing, is_step, numbered};
 use super::traces::{is_panic, is_source, is_trace};
 use crate::text::page::BlockKind;
-use crate::text::pieces::lines::indent;
+use crate::text::pieces::lines::{LineShape, indent};
+use crate::text::pieces::list_marks::{Mark as ListMark, System};
 use crate::text::pieces::wrapping::ends_sentence;
 
 /// Lines of a turn below its first paragraph.
@@ -80,6 +81,10 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let (mut is_pending, mut has_gap, mut traces) = (false, false, 0);
     while let Some(text) = lines.get(line) {
         let (_, first) = &starts[0];
+        // What a language model says may have titles of Markdown.
+        if first.kind == BlockKind::Turn && lines.shape(line) == LineShape::Heading && !text.trim_start().starts_with('#') {
+            break;
+        }
         let next = mark_at(lines, line, text).filter(|_| indent(text) == depth);
         if text.is_empty() {
             // Below the line with a name, what is said may be a paragraph.
@@ -194,6 +199,12 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
         // A further paragraph of a turn, if a known speaker follows; of the first one only if a paragraph begins with that.
         Family::Speaker => {
             let is_first = starts.len() == 1;
+            // Nor does a numbered part of minutes go on below a field of the one before.
+            let is_numbered =
+                lines.get(after).and_then(ListMark::at_start).is_some_and(|mark| mark.style.system == System::Decimal);
+            if is_numbered {
+                return false;
+            }
             let begins = |line: usize| line.checked_sub(1).is_none_or(|above| lines.is_blank(above));
             let is_known = |speaker: &str| {
                 starts.iter().rev().take(MAX_SPEAKERS).any(|(line, mark)| name(lines, *line, mark) == speaker)

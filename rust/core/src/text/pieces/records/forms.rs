@@ -1,6 +1,12 @@
 //! Forms: fields with names before colons, which else look like what several people say.
 
-use super::run::Lines;
+use super::run::{Lines, Run};
+use super::speakers::speaker;
+use crate::text::page::BlockKind;
+
+/// Words and bytes of the name of a field: `Monday to Friday`.
+const MAX_NAME_WORDS: usize = 4;
+const LONGEST_NAME: usize = 40;
 
 /// Fields of a form, which else looks like what three people say.
 const MIN_FIELDS: usize = 3;
@@ -48,4 +54,29 @@ pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<V
     };
     let ends = forms.iter().skip(1).map(begin).chain([end]).collect();
     (is_form && forms.iter().all(are_fields)).then_some(ends)
+}
+
+/// A paragraph of fields, of which some have names that no speaker has: `Release date: 3 May 2020`.
+pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
+    if !lines.marks.has_code() || !lines.begins_part(at) {
+        return Err(at + 1);
+    }
+    let field = |line: usize| lines.get(line).and_then(field_name_end).map(|end| (line, end));
+    let fields: Vec<Field> = (at..).map_while(field).collect();
+    let end = at + fields.len();
+    let is_speaker = |one: &Field| lines.get(one.0).is_some_and(|text| speaker(text, false).is_some());
+    if fields.len() < MIN_FIELDS || !lines.is_blank(end) || fields.iter().all(is_speaker) {
+        return Err(end.max(at + 1));
+    }
+    forms(lines, &fields, end).ok_or(end)?;
+    Ok(Run { blocks: lines.blocks(at..end, BlockKind::Record).collect(), end })
+}
+
+/// The end of the name of a field at the start of a line, with its colon.
+fn field_name_end(line: &str) -> Option<usize> {
+    let (name, value) = line.split_once(": ").filter(|(name, _)| name.len() <= LONGEST_NAME)?;
+    let is_name = name.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase())
+        && name.split(' ').count() <= MAX_NAME_WORDS
+        && !name.contains(['.', ',', ';', '?', '!', '"', '|']);
+    (is_name && !value.trim().is_empty()).then_some(name.len() + 1)
 }

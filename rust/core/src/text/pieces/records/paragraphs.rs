@@ -74,5 +74,5 @@ pub(in crate::text::pieces) fn with_records(text: &str, blocks: &[Block], check:
 fn prose(text: &str, lines: &[Line]) -> Option<Block> {
     let (start, end) = (lines.first()?.start(), lines.last()?.end());
     let span = ByteSpan { start, end }.trimmed(text);
-    (!span.is_empty()).then_some(Block { span, kind: BlockKind::Prose, continues: false, level: 0 })
+    (!span.is_empty()).then_some(Block { span, kind: BlockKind::Prose, continues: false, level: 0, ends: 0 })
 }

@@ -187,7 +187,7 @@ impl<'text> Lines<'text> {
     }
 
     pub(super) fn block(&self, lines: Range<usize>, kind: BlockKind, continues: bool) -> Block {
-        Block { span: self.span(lines), kind, continues, level: 0 }
+        Block { span: self.span(lines), kind, continues, level: 0, ends: 0 }
     }
 
     /// A block for each line that is not blank; all but the first continue.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::name_lines::{LONGEST_NAME, is_name, is_time_line, without_label};
 use super::run::{Lines, Run};
 use super::stamps::{is_day, stamp};
+use crate::text::outline::is_admonition;
 use crate::text::page::{Block, BlockKind};
 use crate::text::pieces::lines::indent;
 use crate::text::pieces::wrapping::ends_sentence;
@@ -42,7 +43,7 @@ impl<'text> Label<'text> {
     fn at(lines: &Lines<'text>, line: usize) -> Option<Self> {
         let own = lines.get(line).filter(|own| own.len() <= LONGEST_HEAD_LINE)?;
         let below = (line + 1..lines.end()).map_while(|line| lines.get(line).filter(|text| !text.is_empty()));
-        let time = lines_to_time(below, lines.begins_part(line));
+        let time = lines_to_time(below, lines.begins_part(line)).or(has_lone_time(lines, line).then_some(2));
         let has_time = time.is_some();
         let (text, is_bold) = lone_name(own).or_else(|| time.and_then(|_| posted_name(own)))?;
         let time_end = line + 1 + time.unwrap_or(0);
@@ -176,6 +177,15 @@ fn lines_to_time<'text>(below: impl Iterator<Item = &'text str>, begins: bool) -
     None
 }
 
+/// Whether the line below a blank one has only the time.
+fn has_lone_time(lines: &Lines<'_>, name: usize) -> bool {
+    let is_time = |line: &str| is_time_line(line) || is_day(line);
+    lines.begins_part(name)
+        && lines.is_blank(name + 1)
+        && lines.get(name + 2).is_some_and(is_time)
+        && lines.is_blank(name + 3)
+}
+
 /// The end of the name, and the time below it, at the start of a turn.
 pub(super) fn label_end(turn: &str) -> Option<usize> {
     let mut lines = turn.split_inclusive('\n');
@@ -201,7 +211,8 @@ pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> 
             at = start + 1;
             return Some(lines.block(start..at, BlockKind::Rule, false));
         }
-        at = (start..turn.end).find(|line| lines.is_blank(*line) || is_notice(*line)).unwrap_or(turn.end);
+        let head_end = start + if start == turn.start && has_lone_time(lines, start) { 2 } else { 0 };
+        at = (head_end..turn.end).find(|line| lines.is_blank(*line) || is_notice(*line)).unwrap_or(turn.end);
         Some(lines.block(start..at, BlockKind::Turn, start > turn.start))
     })
 }
@@ -231,8 +242,8 @@ fn is_notice(line: &str) -> bool {
     words.next().is_some_and(is_emoji) && words.all(|word| is_number(word) || is_emoji(word))
 }
 
-/// The end of the speaker at the start of a text: `Ann:`, `Ann Lee (10:00):`, `<ann>`, `**Ann:**`. `any_case` allows
-/// names without capitals.
+/// The end of the speaker at the start of a text: `Ann:`, `Anne :`, `田中：`, `Ann Lee (10:00):`, `<ann>`, `**Ann:**`. `any_case`
+/// allows names without capitals.
 pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
     if let Some(nick) = text.strip_prefix('<') {
         let end = nick.find('>').filter(|end| (1..=LONGEST_NAME).contains(end))?;
@@ -240,18 +251,26 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
         return is_nick.then_some(end + 2);
     }
     let bytes = &text.as_bytes()[..text.len().min(LONGEST_NAME + 16)];
-    let is_end =
-        |at: &usize| bytes[*at] == b':' && bytes.get(at + 1).is_none_or(|next| matches!(next, b' ' | b'\t' | b'*'));
-    let Some(colon) = (0..bytes.len()).filter(is_end).find(|at| bytes[*at] == b':') else { return role(text) };
+    let is_end = |at: &usize| match &bytes[*at..] {
+        [b':', next, ..] => matches!(next, b' ' | b'\t' | b'*'),
+        after => matches!(after, [b':'] | [0xef, 0xbc, 0x9a, ..]),
+    };
+    let Some(colon) = (0..bytes.len()).find(is_end) else { return role(text) };
     if let Some(end) = role(text).filter(|end| *end < colon) {
         return Some(end);
     }
-    let name = text[..colon].trim_start_matches('*').trim_end_matches('*');
+    let colon_end = colon + if bytes[colon] == b':' { 1 } else { '：'.len_utf8() };
+    let name = text[..colon].trim_end();
+    // `Repaired :` above a list.
+    if name.len() < colon && text[colon_end..].trim().is_empty() || is_admonition(name) {
+        return None;
+    }
+    let name = name.trim_start_matches('*').trim_end_matches('*');
     let name = match name.rfind(['(', '[']) {
         Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
         _ => name,
     };
-    let end = colon + 1 + text[colon + 1..].bytes().take_while(|byte| *byte == b'*').count();
+    let end = colon_end + text[colon_end..].bytes().take_while(|byte| *byte == b'*').count();
     is_name(name, any_case).then_some(end)
 }
 

@@ -67,7 +67,11 @@ impl<'text> Neighbours<'_, 'text> {
         if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
             return None;
         }
-        let is_numbered = |mark: Mark| !self.has_markup || mark.style.label.is_empty();
+        // `30 days` is an item of a list.
+        let is_numbered = |mark: Mark| {
+            let marked = content(self.text_of(self.number))[..mark.end].ends_with(['.', ')', '、', '．']);
+            !self.has_markup || mark.style.label.is_empty() && marked
+        };
         if line.shape == LineShape::Item && !candidate.mark.is_some_and(is_numbered)
             || candidate.look == Look::Plain && self.names_source()
         {

@@ -61,10 +61,10 @@ pub(super) fn add_labels(text: &str, block: &Block, labels: &mut Vec<Label>) {
                 last.end = end;
             }
         }
+        // Without a speaker, an empty one, so that the rest of the turn does not go on with the last.
         BlockKind::Turn => {
-            let label = turn_label(block.span.of(text));
-            labels
-                .extend(label.map(|length| Label { span: ByteSpan { start, end: start + length }.trimmed(text), end }));
+            let length = turn_label(block.span.of(text)).unwrap_or(0);
+            labels.push(Label { span: ByteSpan { start, end: start + length }.trimmed(text), end });
         }
         _ => {}
     }
