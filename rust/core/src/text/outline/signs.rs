@@ -20,9 +20,10 @@ const LONGEST_LABEL: usize = 9;
 const SIGNED: [&str; 8] = ["by", "von", "par", "por", "da", "przez", "door", "av"];
 
 /// Words before notes that stand out.
-const ADMONITIONS: [&str; 16] = [
+const ADMONITIONS: [&str; 30] = [
     "NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION", "DANGER", "ATTENTION", "Note", "Tip", "Important", "Warning",
-    "Caution", "Hinweis", "Achtung", "Nota", "Remarque",
+    "Caution", "Attention", "Explanation", "HINWEIS", "ACHTUNG", "WARNUNG", "VORSICHT", "Hinweis", "Achtung", "Warnung",
+    "Vorsicht", "Erklärung", "ATENCIÓN", "Atención", "Nota", "AVERTISSEMENT", "Avertissement", "Remarque", "Explication",
 ];
 
 /// Words before a question and before its answer.
@@ -57,7 +58,17 @@ pub(super) fn introduces(unit: &str) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
     let is_field = unit.starts_with('|') && unit.ends_with('=');
-    without_closing(unit).ends_with([':', '：']) || is_title || is_field
+    without_closing(unit).ends_with([':', '：']) && !unit.ends_with(":::") || is_title || is_field || is_signal(unit)
+}
+
+/// Whether a line is nothing but the word above a note: `WARNING!`, `> [!NOTE]`, `:::tip`, `!!! note`.
+fn is_signal(line: &str) -> bool {
+    let line = line.trim_start_matches(['>', ' ']);
+    let mark = |start: &str| line.strip_prefix(start).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphabetic));
+    let is_line = !line.contains('\n');
+    line.starts_with("[!") && line.ends_with(']')
+        || is_line && (mark(":::") || mark("!!! ") || mark("??? "))
+        || line.strip_suffix('!').is_some_and(|word| is_admonition(word.trim_matches(['¡', ' ', '\u{a0}'])))
 }
 
 /// Whether a sentence labels the rest of its paragraph: `DOVER.`, `NOTE: Coins only.`
@@ -175,7 +186,7 @@ pub(crate) fn is_question(text: &str) -> bool {
 
 /// Without closing quotes, brackets, emphasis, and the end tags that Markdown may have.
 fn without_closing(text: &str) -> &str {
-    let mut text = text;
+    let mut text = without_note(text);
     loop {
         text = text.trim_end_matches(|c| is_closing(c) || is_emphasis(c));
         text = without_end(text);
@@ -185,6 +196,14 @@ fn without_closing(text: &str) -> &str {
         }
         text = before.trim_end();
     }
+}
+
+/// Without the number of a note: `It fell.[1]`, `It fell.[^note]`, `It fell.¹`.
+fn without_note(text: &str) -> &str {
+    let text = text.trim_end_matches(['¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹', '⁰']);
+    let (before, note) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')).unwrap_or((text, ""));
+    let is_note = note.starts_with('^') || !note.is_empty() && note.bytes().all(|byte| byte.is_ascii_digit());
+    if is_note { before } else { text }
 }
 
 /// What follows the number at the start of a paragraph: `12. `, `(12) `.

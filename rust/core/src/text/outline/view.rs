@@ -10,7 +10,7 @@ use super::signs::{answers, introduces, is_name, is_open, is_question, is_quotat
 use super::{MIN_NAMED_ROWS, Node, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::{BlockKind, ByteSpan};
+use crate::text::page::{BlockKind, ByteSpan, marked_level};
 use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::records::{is_person, is_prompted, turn_label};
 use crate::text::pieces::table_captions::is_caption;
@@ -41,6 +41,10 @@ const LONGEST_THREAD: usize = 200;
 
 /// Lines of the title of a page.
 const MAX_TITLE_LINES: usize = 3;
+
+/// Entries of a menu above a page, and words of each.
+const MIN_MENU: usize = 3;
+const MAX_MENU_WORDS: usize = 3;
 
 pub(super) struct View<'page> {
     pub(super) text: &'page str,
@@ -110,11 +114,28 @@ impl<'page> View<'page> {
             let is_part = |line: &usize| self.paragraphs[*line] == next && is_line(*line);
             next > 1 && (next..self.spans.len()).take(MAX_TITLE_LINES).take_while(is_part).count() > 1
         };
+        let is_number = |c: char| c.is_ascii_digit() || c.is_whitespace();
         unit < MAX_TITLE_LINES
             && self.paragraphs[unit] == 0
             && is_all
             && (0..next).all(|line| is_line(line) && !introduces(self.unit(line)))
+            && !self.unit(0).starts_with(['<', '!', '[', '_'])
+            && !self.unit(0).trim_matches('*').chars().all(is_number)
+            && !(1..next).any(|line| is_street(self.unit(line)))
+            && (self.outline.kind(next) != BlockKind::Heading || marked_level(self.unit(next)) == 0)
             && !is_card()
+            && !self.begins_menu()
+    }
+
+    /// Whether the page begins with lines of a menu, each of which is a paragraph.
+    fn begins_menu(&self) -> bool {
+        let is_entry = |unit: usize| {
+            self.paragraphs[unit] == unit
+                && self.is_short_line(unit)
+                && self.unit(unit).split(' ').count() <= MAX_MENU_WORDS
+                && has_blank_line(self.gap(unit + 1))
+        };
+        self.spans.len() > MIN_MENU && (0..MIN_MENU).all(is_entry)
     }
 
     /// The end of the conversation that starts with a unit, if the one before it is its title: a paragraph in one line that is no
@@ -286,6 +307,13 @@ impl<'page> View<'page> {
         let above = (unit.saturating_sub(MAX_TAGS)..=unit).rev().find(|unit| !is_tag(unit));
         above.is_some_and(|above| self.outline.kind(above) == BlockKind::Heading)
     }
+}
+
+/// Whether a line is the second one of an address: `12 Main Street`.
+fn is_street(line: &str) -> bool {
+    line.split_once(' ').is_some_and(|(number, street)| {
+        number.bytes().all(|byte| byte.is_ascii_digit()) && street.starts_with(char::is_uppercase)
+    })
 }
 
 fn characters(text: &str, spans: &[ByteSpan], check: &Check) -> Result<Vec<(usize, usize)>> {

@@ -18,7 +18,7 @@ use super::wrapping::{
 };
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
-use crate::text::page::{Block, BlockKind, ByteSpan, marked_level};
+use crate::text::page::{Block, BlockKind, ByteSpan, boundary_from, marked_level};
 
 /// Longer lines, in characters, are not headings that only indentation shows.
 const WIDEST_TERM: usize = 60;
@@ -413,7 +413,7 @@ impl BlockSplitter<'_> {
                 checkpoints.reach(line.start())?;
                 let (line, next) = (self.text_of(line), self.text_of(next));
                 // A list of terms may have no capitals.
-                let is_ended = || ends_sentence(line) && has_room(line, next, widest);
+                let is_ended = || ends_sentence(line) && (has_room(line, next, widest) || begins_entry(next));
                 let continues =
                     is_hyphenated(line, next) || (self.has_capitals && continues_sentence(line, next) && !is_ended());
                 Ok(if item_indent.is_some_and(|item| indent(next) > item) || continues {
@@ -433,6 +433,13 @@ impl BlockSplitter<'_> {
         let wrapped = count(LineEnd::Full) >= count(LineEnd::Hard) && !(count(LineEnd::Full) > 0 && is_ended());
         Ok(ends.into_iter().map(|end| end == LineEnd::Soft || (end == LineEnd::Full && wrapped)).collect())
     }
+}
+
+/// Whether a line begins with a term and what it means, or a dash: `git add - stages a file`.
+fn begins_entry(line: &str) -> bool {
+    let begins = &line[..boundary_from(line, line.len().min(WIDEST_TERM))];
+    let term = [" - ", " – ", " — "].into_iter().find_map(|dash| begins.split_once(dash)).map(|(term, _)| term);
+    term.is_some_and(|term| term.split(' ').count() <= WORDS_OF_TERM)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -105,7 +105,7 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         let Some(mark) = mark else { continue };
         // Quantities: `500 g peas` above `1 lb bacon`.
         let above = number.checked_sub(1).and_then(|above| Mark::at_start(content(lines[above].span().of(text))));
-        if mark.is_bare() && above.is_some_and(|above| above.is_bare() && !mark.number.follows(above.number)) {
+        if mark.is_bare() && !mark.is_sure && above.is_some_and(|above| above.is_bare() && !mark.number.follows(above.number)) {
             continue;
         }
         if mark.is_bare() && mark.style.system == System::Decimal && is_inside_paragraph(text, lines, number) {
@@ -162,12 +162,19 @@ fn nest(text: &str, lines: &mut [Line], items: &[(usize, usize, Style)]) {
                 nests |= place + 1 < open.len();
                 open.truncate(place);
             }
-            // Another list follows at the same column, unless the one before goes on.
+            // Another list follows at the same column, unless the one before goes on or introduces it.
+            None if introduces(text, lines, *number) => {}
             None => drop(open.pop_if(|(other, _, nests)| other == column && !*nests)),
         }
         open.push((*column, *style, nests));
         lines[*number].depth = u8::try_from(open.len()).unwrap_or(u8::MAX);
     }
+}
+
+/// Whether the text above a line ends with a colon.
+fn introduces(text: &str, lines: &[Line], number: usize) -> bool {
+    let above = lines[..number].iter().rev().find(|line| line.shape != LineShape::Blank);
+    above.is_some_and(|above| above.span().of(text).ends_with([':', '：']))
 }
 
 /// For each item whether another one with its column and style follows in the same run of lists.

@@ -235,7 +235,7 @@ pub(super) fn fence(mark: u8, length: usize, bare: bool) -> LineShape {
 /// Headings, fences and rules, which start with a repeated mark.
 fn repeated_mark(content: &str) -> Option<LineShape> {
     let mark = content.as_bytes()[0];
-    if !matches!(mark, b'#' | b'`' | b'~' | b'=' | b'-' | b'*' | b'_' | b'^' | b'"' | b'+') {
+    if !matches!(mark, b'#' | b'`' | b'~' | b'=' | b'-' | b'*' | b'_' | b'^' | b'"' | b'+' | b':') {
         return None;
     }
     let length = content.bytes().take_while(|&byte| byte == mark).count();
@@ -249,8 +249,8 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
         b'`' | b'~' => (length >= 3).then(|| fence(mark, length, after.is_empty())),
         b'=' if marks_around(content) > 0 => Some(LineShape::Heading),
         b'=' => (length >= 2 && after.is_empty()).then_some(LineShape::Rule { underlines: true }),
-        _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_') }),
-        b'^' | b'"' | b'+' => None,
+        _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_' | b':') }),
+        b'^' | b'"' | b'+' | b':' => None,
         // Rules may contain spaces: `* * *`.
         _ => {
             let marks = content.bytes().filter(|&byte| byte == mark).count();

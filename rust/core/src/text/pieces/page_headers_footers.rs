@@ -15,6 +15,9 @@ const MAX_CHARS: usize = 100;
 /// Bytes from one head of a page to the next.
 const SHORTEST_PAGE: usize = 200;
 
+/// The same where a line has only a number.
+const SHORTEST_PRINTED: usize = 40;
+
 /// Lines at each edge of a page that may be its header or footer: a title and a number, in either order.
 const EDGE_LINES: usize = 2;
 
@@ -79,7 +82,7 @@ fn pages_of(text: &str) -> Vec<&str> {
     if text.as_bytes().contains(&b'\x0c') {
         return text.split('\x0c').collect();
     }
-    let mut end = 0;
+    let (mut end, mut last_number) = (0, 0);
     let mut numbers: Vec<(usize, Option<u32>)> = Vec::new();
     let mut heads: HashMap<&str, (u32, usize)> = HashMap::new();
     for whole in text.split_inclusive('\n') {
@@ -101,9 +104,10 @@ fn pages_of(text: &str) -> Vec<&str> {
         }
         if line.contains(char::is_alphabetic) {
             numbers.push((end, None));
-        } else if whole.starts_with(FAR) || line.starts_with(is_mark_around) {
+        } else if whole.starts_with(FAR) || line.starts_with(is_mark_around) || end - last_number >= SHORTEST_PRINTED {
             numbers.extend(number_in(line).map(|number| (end, Some(number))));
         }
+        last_number = end;
     }
     numbers.sort_unstable();
     numbers.dedup();

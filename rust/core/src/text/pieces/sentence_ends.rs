@@ -341,7 +341,8 @@ impl<'text> Prose<'text> {
                 || is_numbered(word, after)
                 || abbreviations::is_short_for_reference(label, word, after)
         };
-        if is_marker || is_ordinal || is_cited() || abbreviations::ends_in_consonants(sentence) {
+        let is_part = || is_part_of_date(label, word, after);
+        if is_marker || is_ordinal || is_part() || is_cited() || abbreviations::ends_in_consonants(sentence) {
             return false;
         }
         if is_plain_letter(sentence, word) {
@@ -396,6 +397,21 @@ fn is_plain_letter(sentence: &str, letter: &str) -> bool {
 fn is_numbering(word: &str) -> bool {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && word.len() <= 6;
     !word.is_empty() && (digits || is_roman(word) || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
+}
+
+/// Whether a day or a month of a date in numbers ends here: `1. 2. 2024`.
+fn is_part_of_date(label: &str, word: &str, after: &str) -> bool {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let is_short = |length: usize| (1..=2).contains(&length);
+    let next = digits(after);
+    let is_month = || after[next..].starts_with('.') && digits(after[next + 1..].trim_start()) == 4;
+    let is_day_above = || {
+        let day = label.strip_suffix('.').map(last_word);
+        day.is_some_and(|day| is_short(day.len()) && digits(day) == day.len())
+    };
+    is_short(word.len())
+        && digits(word) == word.len()
+        && (is_short(next) && is_month() || next == 4 && is_day_above())
 }
 
 /// Whether an ordinal and a comma or a small word stand before another one: `am 2. und 4. Dienstag`.

@@ -21,6 +21,9 @@ const PART_BYTES: usize = 256 * 1024;
 /// Bytes after a sentence that may matter for its end: more than the longest link has.
 const LOOKAHEAD_BYTES: usize = 4096;
 
+/// Bytes of a bold line that is one unit.
+const LONGEST_BOLD_LINE: usize = 160;
+
 /// The sentences of a text.
 ///
 /// A heading, a line of code and a table row are one sentence each; a list item starts one. Sentences over 1,000
@@ -100,7 +103,7 @@ fn push_part(
         // The name of a speaker ends no sentence.
         let label = match kind {
             BlockKind::Turn => turn_label(part.of(text)),
-            BlockKind::Prose => starts_speech(&unwrapped),
+            BlockKind::Prose => starts_speech(&unwrapped).or_else(|| bold_line_end(part.of(text))),
             _ => None,
         };
         let prose = Prose::new(&unwrapped, script, is_item, label.unwrap_or(0));
@@ -123,6 +126,13 @@ fn push_part(
     let next = units.get(complete).map_or(open.end, |unit| unit.start);
     units.truncate(complete);
     next
+}
+
+/// The end of the bold line at the start of a paragraph: what it says is one unit.
+fn bold_line_end(paragraph: &str) -> Option<usize> {
+    let line = paragraph.lines().next()?.trim_end();
+    let bold = line.strip_prefix("**")?.strip_suffix("**")?;
+    (line.len() <= LONGEST_BOLD_LINE && !bold.contains("**")).then_some(line.len() - 1)
 }
 
 /// Replaces line ends, which are all soft inside a block, with spaces. Offsets stay the same.

@@ -11,13 +11,18 @@ use std::collections::HashMap;
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style};
+use super::wrapping::{column, ends_sentence, width};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::has_blank_line;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 use levels::Levels;
-use look::{Candidate, Look};
+use look::{Candidate, Look, look};
 use neighbours::{Neighbours, next_title};
+
+/// Lines of a paragraph of a title and lines that are no sentences, and the width of each.
+const LINES_OF_CARD: usize = 8;
+const WIDEST_OF_CARD: usize = 60;
 
 /// Levels of the headings that have marks.
 const MARKED_LEVELS: u8 = 6;
@@ -82,6 +87,7 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
 pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &Check) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
     let has_marked = lines.iter().any(|line| matches!(line.shape, LineShape::Heading | LineShape::Title(_)));
+    let has_bold = lines.iter().any(|line| is_bold_title(line, text));
     let mut found = Candidates { of_lines: vec![0; lines.len()], found: Vec::new() };
     let mut below = None;
     let first = lines.iter().position(|line| line.shape != LineShape::Blank);
@@ -95,6 +101,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             lines,
             found: &found,
             has_markup: !plain,
+            has_bold,
             number,
             below,
             is_first: first == Some(number),
@@ -102,6 +109,9 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         let candidate = page.candidate().filter(|one| (plain && !has_marked) || one.look != Look::Plain);
         found.insert(number, candidate);
         below = Some(number);
+    }
+    if plain && !has_marked {
+        add_cards(text, lines, &mut found);
     }
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut levels = Levels::default();
@@ -132,6 +142,41 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         }
     }
     Ok(())
+}
+
+/// Whether a line is bold, as a title is, and does not end with a colon.
+fn is_bold_title(line: &Line, text: &str) -> bool {
+    let own = line.span().of(text);
+    matches!(line.shape, LineShape::Text)
+        && own.starts_with("**")
+        && look(own).is_some_and(|one| one.look == Look::Capitals)
+}
+
+/// Adds the titles of short lines that are no sentences, `Location` above `Town Hall`, on a page with such titles right above
+/// sentences.
+fn add_cards<'text>(text: &'text str, lines: &[Line], found: &mut Candidates<'text>) {
+    let is_text = |line: usize| lines.get(line).is_some_and(|line| line.shape == LineShape::Text);
+    let is_blank = |line: usize| lines.get(line).is_none_or(|line| line.shape == LineShape::Blank);
+    let is_close = |line: &usize| found.get(*line).is_some_and(|one| one.look == Look::Plain) && !is_blank(line + 1);
+    if !(0..lines.len()).any(|line| is_close(&line)) {
+        return;
+    }
+    let own = |line: usize| lines[line].span().of(text);
+    let is_short = |line: usize| is_text(line) && !ends_sentence(own(line)) && width(own(line)) <= WIDEST_OF_CARD;
+    let mut start = 0;
+    for paragraph in lines.chunk_by(|_, next| next.shape != LineShape::Blank) {
+        // All but the first begin with a blank line.
+        let first = start + usize::from(paragraph[0].shape == LineShape::Blank);
+        let end = start + paragraph.len();
+        start = end;
+        let is_card = (2..=LINES_OF_CARD).contains(&(end - first)) && (first..end).all(is_short);
+        if !is_card || own(first).contains(|c: char| c.is_ascii_digit()) || found.get(first).is_some() {
+            continue;
+        }
+        let candidate = look(own(first)).filter(|one| one.look == Look::Plain);
+        let begins = own(first + 1).starts_with(|c: char| !c.is_lowercase()) && column(own(first)) == column(own(first + 1));
+        found.insert(first, candidate.filter(|_| begins));
+    }
 }
 
 #[cfg(test)]

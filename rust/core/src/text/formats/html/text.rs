@@ -213,6 +213,9 @@ impl Writer<'_> {
         if role == ElementRole::Cite && self.top().in_quote && !self.top().in_cell && self.line_break.is_some() {
             self.boundary(Separation::Line);
         }
+        if role == ElementRole::Strong {
+            self.end_paragraph();
+        }
         let start = (self.text.len(), self.block.is_some());
         let before = self.blocks.len();
         let mut frame =

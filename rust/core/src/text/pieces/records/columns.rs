@@ -74,7 +74,11 @@ pub(super) fn are_columns(lines: &Lines<'_>, at: usize, end: usize) -> bool {
 fn run_with(lines: &Lines<'_>, at: usize, marks: Marks) -> Result<Run, usize> {
     let line = lines.get(at).ok_or(at + 1)?;
     let first = Shape::of_row(line, marks)
-        .or_else(|| repeats_words(line, lines.get(at + 1).unwrap_or_default()).then(|| Shape::of(line)))
+        .or_else(|| {
+            let repeats = lines.shape(at) != LineShape::Item
+                && repeats_words(line, lines.get(at + 1).unwrap_or_default());
+            repeats.then(|| Shape::of(line))
+        })
         .ok_or(at + 1)?;
     // Names may stand in two lines.
     let below = (at + 1..at + 3).take_while(|line| !lines.is_blank(*line)).find(|line| is_rule(lines, *line));

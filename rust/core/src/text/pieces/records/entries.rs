@@ -23,6 +23,9 @@ use crate::text::pieces::wrapping::ends_sentence;
 /// Lines of a turn below its first paragraph.
 const MAX_TURN_LINES: usize = 20;
 
+/// Bytes of the title of a post.
+const LONGEST_TITLE: usize = 80;
+
 /// Turns before one in which its speaker is looked for.
 const MAX_SPEAKERS: usize = 8;
 
@@ -102,6 +105,14 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
                 if next.family == first.family && starts.len() == 1 && printed_table(lines, &starts[0], line) =>
             {
                 return Err(line);
+            }
+            // The byline below the title of a post.
+            Some(_)
+                if first.family == Family::NameLine
+                    && starts.last().is_some_and(|last| last.0 + 1 == line)
+                    && is_title_of_post(lines, line - 1, lines.get(line - 1).unwrap_or_default()) =>
+            {
+                end = line + 1;
             }
             Some(next) if next.family == first.family => {
                 starts.push((line, next));
@@ -196,6 +207,10 @@ fn continues_after_blank(lines: &Lines<'_>, after: usize, starts: &[(usize, Mark
         {
             (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some())
         }
+        // What somebody says in a chat may have paragraphs.
+        Family::Stamp if first.kind == BlockKind::Turn && !first.is_loose => {
+            (after + 1..after + MAX_TURN_LINES).any(|line| is_next(line).is_some())
+        }
         // A further paragraph of a turn, if a known speaker follows; of the first one only if a paragraph begins with that.
         Family::Speaker => {
             let is_first = starts.len() == 1;
@@ -284,9 +299,15 @@ fn name<'text>(lines: &Lines<'text>, line: usize, mark: &Mark) -> &'text str {
 
 /// The end of the speaker and time at the start of a turn.
 pub(crate) fn turn_label(turn: &str) -> Option<usize> {
-    let line = turn.lines().next().unwrap_or_default();
+    let mut lines = turn.split_inclusive('\n');
+    let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default().trim_end());
+    let line = first.trim_end();
     if has_stamped_name(line) {
         return Some(line.len());
+    }
+    let is_byline = || mark(second).is_some_and(|mark| mark.family == Family::NameLine);
+    if mark(line).is_none() && line.len() <= LONGEST_TITLE && is_byline() {
+        return Some(first.len() + second.len());
     }
     mark(line).map(|mark| mark.end).filter(|end| *end > 0).or_else(|| label_end(turn))
 }
@@ -296,7 +317,14 @@ fn mark_at(lines: &Lines<'_>, line: usize, text: &str) -> Option<Mark> {
     if is_listing(text, lines.get(line + 1).unwrap_or_default()) {
         return Some(Mark { family: Family::Step, kind: BlockKind::Record, end: 0, is_loose: false });
     }
-    let found = mark(text)?;
+    let Some(found) = mark(text) else {
+        return is_title_of_post(lines, line, text).then_some(Mark {
+            family: Family::NameLine,
+            kind: BlockKind::Turn,
+            end: text.len(),
+            is_loose: false,
+        });
+    };
     let goes_on = || line.checked_sub(1).is_some_and(|above| step_of(lines, above) == step_of(lines, line));
     if found.family == Family::Numbered && goes_on() {
         return None;
@@ -306,6 +334,16 @@ fn mark_at(lines: &Lines<'_>, line: usize, text: &str) -> Option<Mark> {
         return Some(Mark { family: Family::NameLine, kind: BlockKind::Turn, end: text.len(), is_loose: false });
     }
     Some(found)
+}
+
+/// Whether a line is the title of a post or a review, above who wrote it: `Great kettle`, then `Reviewed by Ann on 3 May 2024`.
+fn is_title_of_post(lines: &Lines<'_>, line: usize, text: &str) -> bool {
+    let is_byline = |below: &str| mark(below).is_some_and(|mark| mark.family == Family::NameLine);
+    (1..=LONGEST_TITLE).contains(&text.len())
+        && lines.begins_part(line)
+        && indent(text) == 0
+        && !ends_sentence(text)
+        && lines.get(line + 1).is_some_and(is_byline)
 }
 
 /// `00:01:20 ANN LEE`

@@ -25,7 +25,8 @@ const VERBS: [&str; 15] = [
 ];
 
 /// What stands before the name of the author of a post.
-const POSTERS: [&str; 5] = ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by "];
+const POSTERS: [&str; 6] =
+    ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by ", "Reviewed by "];
 
 /// Days before the time of a message, as apps write them.
 const DAYS: [&str; 24] = [
@@ -155,8 +156,20 @@ pub(super) fn is_time_line(line: &str) -> bool {
     }
     let after =
         |day: &str| text.get(..day.len()).filter(|begin| begin.to_lowercase() == day).map(|_| &text[day.len()..]);
+    if is_past(text) {
+        return true;
+    }
     let time = DAYS.into_iter().find_map(after).map_or(text, str::trim_start);
     stamp(time).is_some_and(|stamp| stamp.end == time.len())
+}
+
+/// Whether this says how long ago something was, in a few words: `3 days ago`, `vor 2 Tagen`, `il y a 3 jours`, `2日前`.
+fn is_past(text: &str) -> bool {
+    let number = |text: &str| text.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let begins = |start: &&str| text.strip_prefix(*start).is_some_and(number);
+    text.split(' ').count() <= 5
+        && (["vor ", "il y a ", "hace ", "há "].iter().any(begins)
+            || number(text) && [" ago", "前", " назад", " geleden", " temu"].iter().any(|end| text.ends_with(end)))
 }
 
 /// Whether this may name a person: up to four words with capitals.

@@ -62,6 +62,10 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
             let after = at + 1 + spaces(bytes, at + 1);
             at = if clock(bytes, after).is_some() { after } else { at };
         }
+        // `March 3, 2024 at 10:15 am`
+        if found.has_date && bytes[at..].starts_with(b"at ") && clock(bytes, at + 3).is_some() {
+            at += 3;
+        }
         let named = || if found.has_date { None } else { named_date(text, at) };
         if let Some(end) = date(bytes, at).filter(|_| !found.has_date).or_else(named) {
             found.has_date = true;

@@ -57,7 +57,7 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     {
         return None;
     }
-    let line = without_pictograph(line);
+    let line = without_button(without_pictograph(line));
     // `5 July 2024` begins with a day, not with the number of a part.
     if is_day(line) {
         return None;
@@ -91,6 +91,12 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
         _ => return None,
     };
     Some(Candidate { look, mark })
+}
+
+/// `Taxonomy[edit]`, as an encyclopedia has it.
+fn without_button(line: &str) -> &str {
+    let title = line.strip_suffix(']').and_then(|line| line.rsplit_once('[')).map(|(title, _)| title.trim_end());
+    title.filter(|title| !title.is_empty() && !title.contains('[')).unwrap_or(line)
 }
 
 /// `🕗 Opening hours`

@@ -1,5 +1,6 @@
 //! A line that may be a heading, and the lines around it, which say whether it is one.
 
+use super::super::abbreviations::{first_word, is_opener};
 use super::super::lines::{Line, LineShape, content};
 use super::super::list_marks::{Mark, System};
 use super::super::marks::is_terminal;
@@ -28,6 +29,9 @@ const NARROWEST_WRAP: usize = 60;
 const MOST_WORDS_WITH_MARKS: usize = 8;
 const WIDEST_WITH_MARKS: usize = 60;
 
+/// The same of a numbered one that ends with a full stop.
+const MOST_WORDS_WITH_STOP: usize = 5;
+
 /// Lines of an item, and blank ones after it.
 const LINES_OF_ITEM: usize = 6;
 
@@ -39,6 +43,8 @@ pub(super) struct Neighbours<'page, 'text> {
     pub(super) found: &'page Candidates<'text>,
     /// Whether markup says what is an item.
     pub(super) has_markup: bool,
+    /// Whether bold titles stand on the page: of those, some may end with a colon.
+    pub(super) has_bold: bool,
     pub(super) number: usize,
     /// The next line that is not blank.
     pub(super) below: Option<usize>,
@@ -62,6 +68,7 @@ impl<'text> Neighbours<'_, 'text> {
         let candidate = look(self.text_of(self.number))
             .or_else(|| self.bracketed())
             .or_else(|| self.with_stop())
+            .or_else(|| self.bold_with_colon())
             .or_else(|| self.with_marks())?;
         // `12          Handbook`
         if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
@@ -88,6 +95,14 @@ impl<'text> Neighbours<'_, 'text> {
         };
         let start = (0..=end).rev().take_while(|line| !is_blank(*line)).last().unwrap_or(end);
         is_quotation(self.text_of(end)) && starts_quotation(self.text_of(start)) && is_person(self.text_of(self.number))
+    }
+
+    /// `**Environment:**` on a page with such titles that have no colon.
+    fn bold_with_colon(&self) -> Option<Candidate<'text>> {
+        let own = self.text_of(self.number);
+        let bold = own.strip_prefix("**").filter(|_| self.has_bold)?.strip_suffix("**")?;
+        let title = bold.strip_suffix(':').filter(|title| self.is_alone() && !title.contains("**"))?;
+        look(title).map(|_| Candidate { look: Look::Capitals, mark: None })
     }
 
     /// `[Departure]` between a blank line and text.
@@ -124,14 +139,20 @@ impl<'text> Neighbours<'_, 'text> {
         .then_some(Candidate { look: Look::Plain, mark: None })
     }
 
-    /// `Sec. 12. Penalties.` between blank lines.
+    /// `Sec. 12. Penalties.` and `3. Fees.` between blank lines, `1. SERVICES.` above its clause `1.1`.
     fn with_stop(&self) -> Option<Candidate<'text>> {
         let own = content(self.text_of(self.number)).strip_suffix('.')?;
-        let is_short = own.split_whitespace().count() <= MOST_WORDS_WITH_MARKS;
-        let is_label = |one: &Candidate| {
-            matches!(one.look, Look::Label(_)) && one.mark.is_some_and(|mark| mark.style.system == System::Decimal)
-        };
-        look(own).filter(|one| self.is_alone() && self.is_gap() && is_short && is_label(one))
+        let words = own.split_whitespace().count();
+        let next = self.below.and_then(|below| self.mark(below));
+        look(own).filter(|one| {
+            let Some(mark) = one.mark.filter(|mark| mark.style.system == System::Decimal && self.is_alone()) else {
+                return false;
+            };
+            let is_parent = next.is_some_and(|next| next.number.is_below(mark.number));
+            let is_item = !is_parent && next.is_some_and(|next| next.style == mark.style);
+            let most = if matches!(one.look, Look::Label(_)) { MOST_WORDS_WITH_MARKS } else { MOST_WORDS_WITH_STOP };
+            words <= most && !is_item && (self.is_gap() || is_parent)
+        })
     }
 
     /// Whether a heading may stand after the line above.
@@ -161,6 +182,8 @@ impl<'text> Neighbours<'_, 'text> {
             Look::Plain if above.is_some() => is_between,
             Look::Plain => (is_ended || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap(),
             Look::Capitals if has_cells(text) => true,
+            // `MIT, 2016`, the last line of a card.
+            Look::Capitals if self.is_gap() && !is_ended && above.is_none() => false,
             Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
             Look::Numbered(_) => is_ended || above.is_some() || is_after_item,
         }
@@ -214,6 +237,7 @@ impl<'text> Neighbours<'_, 'text> {
         let next = self.mark(below);
         // `1. Term`, and its clause `1.1`.
         let is_parent = candidate.mark.zip(next).is_some_and(|(own, next)| next.number.is_below(own.number));
+        let is_agenda = is_marked && !is_gap && self.is_agenda_item(text);
         match self.lines[below].shape {
             LineShape::Item => {
                 // Wrapping may move a dash or `(a)` to the start of a line.
@@ -229,7 +253,7 @@ impl<'text> Neighbours<'_, 'text> {
             // Below a title, a bare one underlines it.
             LineShape::Fence { mark: b'~', bare: true, .. } => false,
             LineShape::Row | LineShape::Fence { .. } => !is_marked,
-            LineShape::Text if is_marked && !is_gap && !is_parent && !self.is_agenda_item(text) => false,
+            LineShape::Text if is_marked && !is_gap && !is_parent && !is_agenda => false,
             // `Plum cake`, `Ingredients`, and a list.
             LineShape::Text if is_plain && !is_gap && self.is_alone() && self.starts_list(below) => {
                 look(text).is_some_and(|next| next.look == Look::Plain) && !self.is_in_menu()
@@ -240,13 +264,14 @@ impl<'text> Neighbours<'_, 'text> {
                     || text.contains(". ")
                     || text.contains(['，', '。', '、'])
                     || width(text) >= NARROWEST_PROSE;
-                let is_clear = !is_plain || is_gap || 2 * width(text) >= 3 * width(own);
+                let is_clear = !is_plain || is_gap || 2 * width(text) >= 3 * width(own) || self.is_above_sentence(text);
                 // Addresses and menus have lines without a sentence.
                 let is_line = |line: usize| self.lines.get(line).is_some_and(|line| line.shape == LineShape::Text);
                 let is_close = !is_gap || candidate.look == Look::Capitals && is_line(below + 1);
                 let names = is_prose
                     || (!is_plain && is_close && candidate.mark.is_none())
                     || !is_plain && self.starts_list(below)
+                    || is_agenda
                     || self.is_alone() && is_bare_label(own)
                     || self.is_alone() && !is_gap && self.is_term(below);
                 let is_menu = is_plain && self.is_in_menu();
@@ -279,10 +304,25 @@ impl<'text> Neighbours<'_, 'text> {
         let own = self.text_of(self.number);
         let is_short = width(own) <= WIDEST_BETWEEN + LONGEST_NUMBER && has_room(own, below, NARROWEST_WRAP);
         self.is_alone()
-            && (is_short && ends_sentence(below)
+            && (is_short && (ends_sentence(below) || self.ends_paragraph())
                 || width(below) >= NARROWEST_PROSE && has_room(own, below, width(below)))
             && column(own) == column(below)
             && below.starts_with(char::is_uppercase)
+    }
+
+    /// Whether the line below is the last of its paragraph.
+    fn ends_paragraph(&self) -> bool {
+        let after = self.below.and_then(|below| self.lines.get(below + 1));
+        after.is_none_or(|line| line.shape == LineShape::Blank)
+    }
+
+    /// Whether this begins a paragraph, and the next line is a sentence that would have gone on in this one: `Opening hours` above
+    /// `We open at nine.`
+    fn is_above_sentence(&self, below: &str) -> bool {
+        let own = self.text_of(self.number);
+        let begins = below.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase());
+        let is_new = has_room(own, below, width(below)) || is_opener(first_word(below).0);
+        self.is_alone() && begins && ends_sentence(below) && !below.ends_with(':') && is_new
     }
 
     /// Whether a list goes on after its first item.
@@ -306,6 +346,14 @@ impl<'text> Neighbours<'_, 'text> {
             && last > 0
             && !ends_sentence(self.text_of(last))
             && width(self.text_of(last)) < NARROWEST_PROSE
+            && !self.is_headline(last)
+    }
+
+    /// Whether the last of several lines above prose has more words than the one above it, as no entry of a menu has.
+    fn is_headline(&self, above: usize) -> bool {
+        let words = |line: usize| self.text_of(line).split_whitespace().count();
+        let below = self.below.map(|below| self.text_of(below));
+        words(self.number) > 1 && words(above) == 1 && below.is_some_and(ends_sentence)
     }
 }
 
@@ -320,12 +368,26 @@ fn is_bare_label(line: &str) -> bool {
     look(line).is_some_and(|one| matches!(one.look, Look::Label(_)) && one.mark.is_some_and(is_all))
 }
 
-/// The title of a part whose predecessor in number has one, although no blank line stands above it.
+/// The title of a part whose predecessor in number has one, although no blank line stands above it, or it is long, or no sentence
+/// below it.
 pub(super) fn next_title<'text>(text: &'text str, lines: &[Line], number: usize) -> Option<Candidate<'text>> {
-    let below = lines.get(number + 1).filter(|below| below.shape == LineShape::Text)?.span().of(text);
+    let is_blank = |line: &usize| lines.get(*line).is_some_and(|line| line.shape == LineShape::Blank);
+    let is_alone = number.checked_sub(1).is_none_or(|above| is_blank(&above));
+    let below = (number + 1..lines.len()).find(|line| !is_blank(line)).filter(|line| is_alone || *line == number + 1)?;
     let own = lines[number].span().of(text);
-    let is_title = below.starts_with(char::is_uppercase)
+    let (below, shape) = (lines[below].span().of(text), lines[below].shape);
+    // `2. Related work` above `2.1. Counting`
+    let numbers = [below, own].map(|line| Mark::at_start(content(line)).map(|mark| mark.number));
+    if let [Some(below), Some(own)] = numbers
+        && below.is_below(own)
+    {
+        return look(lines[number].span().of(text)).filter(|one| matches!(one.look, Look::Numbered(_)));
+    }
+    if shape != LineShape::Text {
+        return None;
+    }
+    let is_title = below.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() && is_alone)
         && column(own) == column(below)
-        && has_room(own, below, width(below).max(NARROWEST_PROSE));
+        && (is_alone || has_room(own, below, width(below).max(NARROWEST_PROSE)));
     look(own).filter(|one| is_title && matches!(one.look, Look::Numbered(_)))
 }

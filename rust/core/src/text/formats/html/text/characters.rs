@@ -115,15 +115,7 @@ impl Writer<'_> {
         let next = word.chars().next().unwrap_or_default();
         self.end_readings_before(next);
         let top = self.top();
-        let has_blank_line = || {
-            let line_ends = self.kept_space.iter().map(|white| white.line_ends(self.source)).sum::<usize>();
-            matches!(self.line_break, Some((_, true))) || line_ends > 1
-        };
-        if self.block.is_some() && !top.kind.is_whole() && has_blank_line() {
-            let kept = std::mem::take(&mut self.kept_space);
-            self.boundary(Separation::Paragraph);
-            self.kept_space = kept;
-        }
+        self.end_paragraph();
         if top.in_cell && !top.names {
             self.frames[top.row].has_data = true;
         }
@@ -159,6 +151,19 @@ impl Writer<'_> {
         self.write_kept_space();
         self.block.get_or_insert(if self.tabs > 0 { start } else { self.text.len() });
         (self.tabs, self.space, self.line_break, self.joint) = (0, None, None, Joint::None);
+    }
+
+    /// Ends the block if a blank line is to be written.
+    pub(super) fn end_paragraph(&mut self) {
+        let has_blank_line = || {
+            let line_ends = self.kept_space.iter().map(|white| white.line_ends(self.source)).sum::<usize>();
+            matches!(self.line_break, Some((_, true))) || line_ends > 1
+        };
+        if self.block.is_some() && !self.top().kind.is_whole() && has_blank_line() {
+            let kept = std::mem::take(&mut self.kept_space);
+            self.boundary(Separation::Paragraph);
+            self.kept_space = kept;
+        }
     }
 
     /// Drops the lines of kept white space before the first one with text.
