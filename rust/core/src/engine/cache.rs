@@ -340,8 +340,8 @@ mod tests {
     #[test]
     fn vectors_and_pages_share_the_budget() {
         let parsed = Arc::new(ParsedPage::default());
-        let of_row = |number: u8| (CacheKey::of_row(&[number.into()]), Arc::<[f32]>::from([f32::from(number); 100]));
-        let bytes = size_of::<CacheKey>() + 400;
+        let of_row = |number: u8| (CacheKey::of_row(&[number.into()]), Arc::<[f32]>::from([f32::from(number); 120]));
+        let bytes = size_of::<CacheKey>() + 480;
         let cache = Cache::new(ENTRY_FRACTION * bytes);
         for (row, values) in [1, 2, 3, 4].map(of_row) {
             cache.insert(row, Entry::Vector(values));

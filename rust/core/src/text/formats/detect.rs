@@ -77,18 +77,19 @@ const BEGINNINGS: [&str; 7] = ["a", "hr", "img", "script", "span", "strong", "st
 /// second one right after the end of one, or most of its lines start and end with tags, of different block elements.
 fn is_fragment(text: &str, is_cut: bool) -> bool {
     let mut has_end = [false; BLOCKS.len()];
-    let (mut ends, mut follows) = (0, false);
+    // In a text about HTML, tags are words, or in ticks.
+    let (mut ends, mut follows, mut is_word) = (0, false, text.contains('`'));
     for tag in text.split("</").skip(1) {
         let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         if let Some(block) = BLOCKS.iter().position(|block| name.eq_ignore_ascii_case(block)) {
             has_end[block] = true;
             ends += 1;
+            is_word |= tag.split_once('>').is_some_and(|(_, after)| after.starts_with(' '));
             follows |= tag.split_once('>').is_some_and(|(_, after)| begins_with_tag(after.trim_start(), &BLOCKS));
         }
     }
     let starts_so = begins_with_tag(text, &BLOCKS) || ends > 0 && begins_with_tag(text, &BEGINNINGS);
-    // Of a text about HTML, tags are in ticks.
-    follows |= ends > 1 && !text.contains('`');
+    follows |= ends > 1 && !is_word;
     let ends_so = is_cut || text.trim_end().ends_with('>');
     let is_one = starts_so && (ends_so || follows) && ends >= 1;
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());

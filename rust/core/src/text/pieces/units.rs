@@ -165,22 +165,18 @@ impl Units {
 
     /// The sections: from a heading, or headings in a row, to the next one, or to where its element ends.
     pub(crate) fn sections(&self) -> Vec<Range<usize>> {
+        let headings = self.headings.iter().filter(|heading| !heading.is_empty()).cloned();
+        let mut borders: Vec<Range<usize>> = headings.chain(self.section_ends.iter().map(|end| *end..*end)).collect();
+        borders.sort_unstable_by_key(|border| border.start);
         let (mut sections, mut start, mut end) = (Vec::new(), 0, 0);
-        let mut ends = self.section_ends.iter().peekable();
-        let last = self.spans.len()..self.spans.len();
-        for heading in self.headings.iter().filter(|heading| !heading.is_empty()).chain([&last]) {
-            while let Some(&own) = ends.next_if(|own| **own <= heading.start) {
-                if own > end {
-                    sections.push(start..own);
-                    (start, end) = (own, own);
-                }
+        for border in borders {
+            if border.start > end {
+                sections.push(start..border.start);
+                start = border.start;
             }
-            if heading.start > end {
-                sections.push(start..heading.start);
-                start = heading.start;
-            }
-            end = heading.end;
+            end = border.end.max(start);
         }
+        sections.extend((start < self.spans.len()).then_some(start..self.spans.len()));
         sections
     }
 

@@ -94,9 +94,6 @@ impl Groups<'_> {
         if is_inside && leaf.start == unit && (is_caption(text) || labels(unit, next)) {
             return whole(leaf.end);
         }
-        if is_inside && leaf.start == unit && self.view.is_answered_in_line(unit) {
-            return whole(self.ends[next]);
-        }
         if self.view.heads_fields(unit, next) {
             return whole(next + 1);
         }

@@ -321,7 +321,7 @@ impl<'text> Neighbours<'_, 'text> {
     fn is_above_sentence(&self, below: &str) -> bool {
         let own = self.text_of(self.number);
         let begins = below.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase());
-        let is_new = has_room(own, below, width(below)) || is_opener(first_word(below).0);
+        let is_new = has_room(own, below, width(below)) || below.ends_with('?') && is_opener(first_word(below).0);
         self.is_alone() && begins && ends_sentence(below) && !below.ends_with(':') && is_new
     }
 
