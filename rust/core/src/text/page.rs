@@ -90,8 +90,9 @@ fn latex_level(command: &str) -> u8 {
         let title = command.strip_prefix(name)?;
         title.trim_start_matches('*').starts_with('{').then_some(level)
     };
-    let levels =
-        [("part", 1), ("chapter", 1), ("section", 2), ("subsection", 3), ("subsubsection", 4)].into_iter().find_map(level);
+    let levels = [("part", 1), ("chapter", 1), ("section", 2), ("subsection", 3), ("subsubsection", 4)]
+        .into_iter()
+        .find_map(level);
     levels.filter(|_| command.ends_with('}')).unwrap_or(0)
 }
 

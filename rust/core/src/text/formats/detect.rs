@@ -66,8 +66,9 @@ fn begins_with_tag(text: &str, names: &[&str]) -> bool {
 
 /// Block elements; their tags are rare outside HTML.
 const BLOCKS: [&str; 29] = [
-    "address", "article", "aside", "blockquote", "center", "dd", "details", "div", "dl", "dt", "figure", "footer", "form",
-    "h1", "h2", "h3", "h4", "header", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "tr", "ul",
+    "address", "article", "aside", "blockquote", "center", "dd", "details", "div", "dl", "dt", "figure", "footer",
+    "form", "h1", "h2", "h3", "h4", "header", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "tr",
+    "ul",
 ];
 
 /// Other elements that pages begin with.

@@ -73,7 +73,7 @@ impl View<'_> {
         if rest == unit + 1 {
             let numbered = self.after_rules(rest + 1);
             let is_end = numbered > rest + 1 && self.is_head(unit, rest, numbered);
-            return if is_end { numbered } else { self.after_figure(unit, rest) };
+            return if is_end { numbered } else { self.after_figure(unit, rest).max(self.after_notes(unit, rest)) };
         }
         let rest = self.below_head(unit, rest);
         // Notes stand between the rule above them and the page's number.
@@ -93,6 +93,16 @@ impl View<'_> {
         let end = end.map(|end| (end, self.after_rules(end))).find(|(end, rest)| rest > end);
         let goes_on = |rest: &usize| *rest < self.spans.len() && self.unit(*rest).starts_with(char::is_lowercase);
         end.map(|(_, rest)| rest).filter(|rest| is_figure && goes_on(rest)).unwrap_or(caption)
+    }
+
+    /// The unit below a paragraph of notes at the end of a page without a number, if a sentence goes on there in lower case.
+    fn after_notes(&self, unit: usize, notes: usize) -> usize {
+        let begins = |unit: usize| unit < self.spans.len() && self.paragraphs[unit] == unit;
+        let are_notes = begins(notes)
+            && self.unit(notes).starts_with(|c: char| c.is_numeric() || matches!(c, '*' | '†' | '['))
+            && is_open(self.unit(unit));
+        let end = (notes + 1..=notes + MAX_NOTES).find(|end| begins(*end));
+        end.filter(|end| are_notes && self.unit(*end).starts_with(char::is_lowercase)).unwrap_or(notes)
     }
 
     /// Whether the end of a page interrupts the sentence that ends here.

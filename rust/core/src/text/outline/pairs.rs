@@ -22,7 +22,8 @@ pub(super) fn pairs(view: &View<'_>) -> Vec<Range<usize>> {
     let (mut found, mut place): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
     let mut run = 0;
     while place < paragraphs.len() {
-        let pair = paragraphs[place..].first_chunk().filter(|[title, data]| is_title(view, title) && is_data(view, data));
+        let pair =
+            paragraphs[place..].first_chunk().filter(|[title, data]| is_title(view, title) && is_data(view, data));
         if let Some([title, data]) = pair {
             found.push(title.start..data.end);
             (run, place) = (run + 1, place + 2);

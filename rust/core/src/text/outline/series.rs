@@ -1,4 +1,4 @@
-//! Paragraphs that begin alike, as entries of a series do: `::A-01:: Who may`, `km 2,3 (0:40) bridge`, `GRAFT n. 1. Part`.
+//! Paragraphs or lines of one that begin alike, as entries of a series do: `::A-01:: Who may`, `km 2,3 (0:40) bridge`, `GRAFT n. 1. Part`.
 
 use std::ops::Range;
 
@@ -21,8 +21,14 @@ pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
         let is_prose = view.outline.kind(start) == BlockKind::Prose;
         (start..end, if is_prose { beginning(view.unit(start)) } else { None })
     };
-    let paragraphs: Vec<(Range<usize>, Option<String>)> =
-        view.paragraphs.chunk_by(PartialEq::eq).map(paragraph).collect();
+    let mut paragraphs: Vec<(Range<usize>, Option<String>)> = Vec::new();
+    for units in view.paragraphs.chunk_by(PartialEq::eq) {
+        let of_lines = lines(view, units[0]..units[0] + units.len());
+        match of_lines {
+            Some(lines) => paragraphs.extend(lines),
+            None => paragraphs.push(paragraph(units)),
+        }
+    }
     let mut found = Vec::new();
     for series in paragraphs.chunk_by(|one, next| one.1.is_some() && one.1 == next.1) {
         if series.len() >= MIN_ENTRIES {
@@ -30,6 +36,24 @@ pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
         }
     }
     found
+}
+
+/// The lines of a paragraph, if all of several begin with a year.
+fn lines(view: &View<'_>, units: Range<usize>) -> Option<Vec<(Range<usize>, Option<String>)>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for unit in units {
+        match found.last_mut() {
+            Some(line) if !view.gap(unit).contains('\n') => line.end = unit + 1,
+            _ if begins_with_year(view.unit(unit)) => found.push(unit..unit + 1),
+            _ => return None,
+        }
+    }
+    (found.len() >= MIN_ENTRIES).then(|| found.into_iter().map(|line| (line, Some("9".to_owned()))).collect())
+}
+
+fn begins_with_year(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    digits == 4 && line.starts_with(['1', '2']) && !line[digits..].starts_with(char::is_alphanumeric)
 }
 
 /// What a line begins with up to its first number, each of which is `9`, or the word class of a dictionary's entry; `None`

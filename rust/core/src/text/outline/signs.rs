@@ -22,8 +22,9 @@ const SIGNED: [&str; 8] = ["by", "von", "par", "por", "da", "przez", "door", "av
 /// Words before notes that stand out.
 const ADMONITIONS: [&str; 30] = [
     "NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION", "DANGER", "ATTENTION", "Note", "Tip", "Important", "Warning",
-    "Caution", "Attention", "Explanation", "HINWEIS", "ACHTUNG", "WARNUNG", "VORSICHT", "Hinweis", "Achtung", "Warnung",
-    "Vorsicht", "Erklärung", "ATENCIÓN", "Atención", "Nota", "AVERTISSEMENT", "Avertissement", "Remarque", "Explication",
+    "Caution", "Attention", "Explanation", "HINWEIS", "ACHTUNG", "WARNUNG", "VORSICHT", "Hinweis", "Achtung",
+    "Warnung", "Vorsicht", "Erklärung", "ATENCIÓN", "Atención", "Nota", "AVERTISSEMENT", "Avertissement", "Remarque",
+    "Explication",
 ];
 
 /// Words before a question and before its answer.
@@ -64,7 +65,8 @@ pub(super) fn introduces(unit: &str) -> bool {
 /// Whether a line is nothing but the word above a note: `WARNING!`, `> [!NOTE]`, `:::tip`, `!!! note`.
 fn is_signal(line: &str) -> bool {
     let line = line.trim_start_matches(['>', ' ']);
-    let mark = |start: &str| line.strip_prefix(start).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphabetic));
+    let mark =
+        |start: &str| line.strip_prefix(start).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphabetic));
     let is_line = !line.contains('\n');
     line.starts_with("[!") && line.ends_with(']')
         || is_line && (mark(":::") || mark("!!! ") || mark("??? "))

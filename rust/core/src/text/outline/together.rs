@@ -147,6 +147,7 @@ impl Groups<'_> {
                     let first_row =
                         (header.max(leaf.start + 1)..leaf.end).find(|unit| !is_separator_row(self.view.unit(*unit)));
                     self.join(leaf.start..first_row.map_or(leaf.end, |unit| unit + 1));
+                    self.join_named_rows(header..leaf.end);
                 }
                 BlockKind::Code => {
                     for part in code.parts(&leaf, |part| self.view.fits(part.clone()), self.check)? {
@@ -157,6 +158,17 @@ impl Groups<'_> {
             start = leaf.end;
         }
         Ok(())
+    }
+
+    /// Joins the rows that name those below them to the first of these: `Drinks` above `Tea  $2`.
+    fn join_named_rows(&mut self, rows: Range<usize>) {
+        let is_name = |row: &usize| row + 1 < rows.end && self.view.cells(*row) == 1 && self.view.cells(row + 1) > 1;
+        let names: Vec<usize> = rows.clone().filter(is_name).collect();
+        let ends = names.iter().skip(1).copied().chain([rows.end]);
+        for (name, end) in names.iter().zip(ends) {
+            self.names.push(Name { units: *name..name + 1, scope: name + 1..end });
+            self.joins[name + 1] = true;
+        }
     }
 
     fn join(&mut self, run: Range<usize>) {

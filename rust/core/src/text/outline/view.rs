@@ -199,6 +199,11 @@ impl<'page> View<'page> {
         self.is_row(unit) && (header > rows.start || self.is_option(unit)) && rows.end - header >= MIN_NAMED_ROWS
     }
 
+    /// The cells of a row that have text.
+    pub(super) fn cells(&self, row: usize) -> usize {
+        self.unit(row).split(['\t', '|']).filter(|cell| cell.contains(char::is_alphanumeric)).count()
+    }
+
     /// Whether a row explains an option of a program: `-k, --keep   keep the original files`.
     pub(super) fn is_option(&self, unit: usize) -> bool {
         let mut words = self.unit(unit).split_whitespace();

@@ -25,11 +25,7 @@ const MAX_LINES_OF_BARE: usize = 3;
 const MIN_ITEMS: usize = 2;
 
 /// The blocks of a page with markup, with the items that its markup does not say: paragraphs and lines with numbers.
-pub(super) fn with_items<'page>(
-    text: &str,
-    blocks: Cow<'page, [Block]>,
-    check: &Check,
-) -> Result<Cow<'page, [Block]>> {
+pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: &Check) -> Result<Cow<'page, [Block]>> {
     let mut lines: Vec<Line> = Vec::with_capacity(blocks.len());
     let mut numbers: Vec<usize> = Vec::with_capacity(blocks.len());
     for (number, block) in blocks.iter().enumerate() {
@@ -69,7 +65,13 @@ pub(super) fn with_items<'page>(
             LineShape::Blank => last = None,
             LineShape::Item => {
                 let ends = if is_first { block.ends } else { 0 };
-                found.push(Block { span: line.span(), kind: BlockKind::Item, continues: false, level: line.depth, ends });
+                found.push(Block {
+                    span: line.span(),
+                    kind: BlockKind::Item,
+                    continues: false,
+                    level: line.depth,
+                    ends,
+                });
             }
             _ if is_first => found.push(Block { span: line.span(), ..block }),
             _ => {
@@ -105,7 +107,10 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         let Some(mark) = mark else { continue };
         // Quantities: `500 g peas` above `1 lb bacon`.
         let above = number.checked_sub(1).and_then(|above| Mark::at_start(content(lines[above].span().of(text))));
-        if mark.is_bare() && !mark.is_sure && above.is_some_and(|above| above.is_bare() && !mark.number.follows(above.number)) {
+        if mark.is_bare()
+            && !mark.is_sure
+            && above.is_some_and(|above| above.is_bare() && !mark.number.follows(above.number))
+        {
             continue;
         }
         if mark.is_bare() && mark.style.system == System::Decimal && is_inside_paragraph(text, lines, number) {

@@ -249,7 +249,9 @@ fn repeated_mark(content: &str) -> Option<LineShape> {
         b'`' | b'~' => (length >= 3).then(|| fence(mark, length, after.is_empty())),
         b'=' if marks_around(content) > 0 => Some(LineShape::Heading),
         b'=' => (length >= 2 && after.is_empty()).then_some(LineShape::Rule { underlines: true }),
-        _ if length >= 3 && after.is_empty() => Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_' | b':') }),
+        _ if length >= 3 && after.is_empty() => {
+            Some(LineShape::Rule { underlines: !matches!(mark, b'*' | b'_' | b':') })
+        }
         b'^' | b'"' | b'+' | b':' => None,
         // Rules may contain spaces: `* * *`.
         _ => {

@@ -11,6 +11,9 @@ const LONGEST_AUTHORS: usize = 300;
 /// Bytes of the longest key.
 const LONGEST_KEY: usize = 16;
 
+/// Bytes of the first word of a name of two: `Le Goff`.
+const LONGEST_PARTICLE: usize = 4;
+
 /// Bytes of the longest entry.
 const LONGEST_ENTRY: usize = 1000;
 
@@ -73,7 +76,9 @@ fn starts_dated(line: &str) -> bool {
         }
         // The author is an organization.
         Some(after) => after.starts_with(". ") && before.ends_with(". (") && line.starts_with(char::is_uppercase),
-        None => is_inverted && before.ends_with(", ") && after.starts_with(". "),
+        None => {
+            is_inverted && before.ends_with([' ']) && before.trim_end().ends_with([',', '.']) && after.starts_with(". ")
+        }
     }
 }
 
@@ -103,8 +108,13 @@ fn authors(entry: &str) -> Option<Authors> {
         let is_name = name.starts_with(char::is_uppercase) && name.chars().count() > 1;
         return (is_initial(first) && is_name).then_some(Authors::InitialsFirst);
     }
+    let third = words.next();
+    // `Le Goff, J.`
+    if first.len() <= LONGEST_PARTICLE && !first.ends_with(',') && second.ends_with(',') && !is_initial(second) {
+        return third.is_some_and(is_initial).then_some(Authors::Inverted);
+    }
     // Names of several words: `de la Cruz, A.`
-    let is_dated = words.next().is_some_and(|third| third.starts_with("(1") || third.starts_with("(2"));
+    let is_dated = third.is_some_and(|third| third.starts_with("(1") || third.starts_with("(2"));
     let is_closed = second.ends_with(['.', ',', ';']) || (is_initial(second) && is_dated);
     // `See S. Rep. No. 94-12, at 3 (1975).`
     let is_name = first.ends_with(',') || !is_opener(first);

@@ -327,7 +327,8 @@ impl<'text> Prose<'text> {
         let is_ordinal = !word.is_empty() && counts && {
             let (next, _) = first_word(after);
             is_word_of(WordClass::OrdinalNoun, next)
-                || (is_word_of(WordClass::Article, before()) || goes_on_counting(label)) && !abbreviations::is_opener(next)
+                || (is_word_of(WordClass::Article, before()) || goes_on_counting(label))
+                    && !abbreviations::is_opener(next)
         };
         // `ש"ח`: the last letter of an acronym is not an initial.
         let is_acronym = sentence[..sentence.len() - word.len()]
@@ -409,9 +410,7 @@ fn is_part_of_date(label: &str, word: &str, after: &str) -> bool {
         let day = label.strip_suffix('.').map(last_word);
         day.is_some_and(|day| is_short(day.len()) && digits(day) == day.len())
     };
-    is_short(word.len())
-        && digits(word) == word.len()
-        && (is_short(next) && is_month() || next == 4 && is_day_above())
+    is_short(word.len()) && digits(word) == word.len() && (is_short(next) && is_month() || next == 4 && is_day_above())
 }
 
 /// Whether an ordinal and a comma or a small word stand before another one: `am 2. und 4. Dienstag`.

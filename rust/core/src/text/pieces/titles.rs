@@ -174,7 +174,8 @@ fn add_cards<'text>(text: &'text str, lines: &[Line], found: &mut Candidates<'te
             continue;
         }
         let candidate = look(own(first)).filter(|one| one.look == Look::Plain);
-        let begins = own(first + 1).starts_with(|c: char| !c.is_lowercase()) && column(own(first)) == column(own(first + 1));
+        let begins =
+            own(first + 1).starts_with(|c: char| !c.is_lowercase()) && column(own(first)) == column(own(first + 1));
         found.insert(first, candidate.filter(|_| begins));
     }
 }

@@ -467,7 +467,11 @@ impl Writer<'_> {
         if kind == BlockKind::Heading && heading_level == 1 && self.title.is_none() {
             self.title = Some(collapsed(span.of(&self.text)));
         }
-        let after_header = self.blocks.last().is_some_and(|last| last.kind == BlockKind::HeaderRow);
+        // One name below those of several columns is that of the rows below it.
+        let names_rows =
+            |header: &Block| header.span.of(&self.text).contains('\t') && !span.of(&self.text).contains('\t');
+        let last_header = self.blocks.last().filter(|last| last.kind == BlockKind::HeaderRow);
+        let after_header = last_header.is_some_and(|last| !names_rows(last));
         let is_header = kind == BlockKind::Row && !has_data && (!continues || after_header);
         let level = if kind == BlockKind::Heading { heading_level } else { depth };
         let is_title = covered.strong >= span.end && is_bold_title(span.of(&self.text))

@@ -24,7 +24,8 @@ impl View<'_> {
         let list = self.outline.outermost(next);
         let of_list = |unit: usize| self.outline.node(self.leaf(unit).parent).parent;
         let is_flat = || list.units.clone().all(|unit| of_list(unit) == of_list(next));
-        let is_all = || self.outline.node(list.parent).units.end == self.list_end(list) || self.fits(unit..self.list_end(list));
+        let is_all =
+            || self.outline.node(list.parent).units.end == self.list_end(list) || self.fits(unit..self.list_end(list));
         self.outline.has_items(next)
             && !self.is_dialogue(next)
             && matches!(list.kind, NodeKind::List(_))

@@ -75,8 +75,8 @@ fn run_with(lines: &Lines<'_>, at: usize, marks: Marks) -> Result<Run, usize> {
     let line = lines.get(at).ok_or(at + 1)?;
     let first = Shape::of_row(line, marks)
         .or_else(|| {
-            let repeats = lines.shape(at) != LineShape::Item
-                && repeats_words(line, lines.get(at + 1).unwrap_or_default());
+            let repeats =
+                lines.shape(at) != LineShape::Item && repeats_words(line, lines.get(at + 1).unwrap_or_default());
             repeats.then(|| Shape::of(line))
         })
         .ok_or(at + 1)?;

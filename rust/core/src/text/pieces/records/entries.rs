@@ -85,7 +85,10 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     while let Some(text) = lines.get(line) {
         let (_, first) = &starts[0];
         // What a language model says may have titles of Markdown.
-        if first.kind == BlockKind::Turn && lines.shape(line) == LineShape::Heading && !text.trim_start().starts_with('#') {
+        if first.kind == BlockKind::Turn
+            && lines.shape(line) == LineShape::Heading
+            && !text.trim_start().starts_with('#')
+        {
             break;
         }
         let next = mark_at(lines, line, text).filter(|_| indent(text) == depth);

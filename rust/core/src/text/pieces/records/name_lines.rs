@@ -25,8 +25,7 @@ const VERBS: [&str; 15] = [
 ];
 
 /// What stands before the name of the author of a post.
-const POSTERS: [&str; 6] =
-    ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by ", "Reviewed by "];
+const POSTERS: [&str; 6] = ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by ", "Reviewed by "];
 
 /// Days before the time of a message, as apps write them.
 const DAYS: [&str; 24] = [
@@ -53,6 +52,8 @@ const JOINTS: [char; 9] = [' ', '\t', '-', '–', '—', '|', ',', '•', '»'];
 /// Whether a line says who wrote the text below it, and when: `Ann wrote on 3 May 2024:`, `On 3 May 2024, Ann wrote:`,
 /// `ann • 3 hours ago`.
 pub(in crate::text::pieces) fn is_attribution(text: &str) -> bool {
+    // `ann 3 hours ago | parent | next`
+    let text = text.find(" ago | ").map_or(text, |at| &text[..at + " ago".len()]);
     let is_past = text.ends_with(" ago");
     if text.len() > LONGEST_ATTRIBUTION
         || !is_past && !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | 'M' | 'm' | ')'))

@@ -230,7 +230,7 @@ fn is_notice(line: &str) -> bool {
     }
     let count = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_of_thread = matches!(count, " reply" | " replies") || text.starts_with("Last reply ");
-    if matches!(text, "New messages" | "New" | "(edited)") || is_of_thread {
+    if matches!(text, "New messages" | "New" | "(edited)" | "reply" | "Reply") || is_of_thread {
         return true;
     }
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());

@@ -80,8 +80,10 @@ pub(super) fn stamp(text: &str) -> Option<Stamp> {
             break;
         }
     }
-    // A date in words starts sentences, too.
-    let is_date = found.has_date && bytes[usize::from(is_open)].is_ascii_digit();
+    // A date in words starts sentences, too, but not with a dash after it.
+    let after = text[found.end..].trim_start_matches(',');
+    let has_joint = [" - ", " – ", " — "].iter().any(|joint| after.starts_with(joint));
+    let is_date = found.has_date && (bytes[usize::from(is_open)].is_ascii_digit() || has_joint);
     if found.has_clock || is_date { closed(bytes, found, is_open) } else { None }
 }
 

@@ -35,6 +35,9 @@ const MOST_WORDS_WITH_STOP: usize = 5;
 /// Lines of an item, and blank ones after it.
 const LINES_OF_ITEM: usize = 6;
 
+/// Lines between two years of a history.
+const LINES_OF_YEAR: usize = 20;
+
 /// A line and what is known of the others.
 pub(super) struct Neighbours<'page, 'text> {
     pub(super) text: &'text str,
@@ -69,6 +72,7 @@ impl<'text> Neighbours<'_, 'text> {
             .or_else(|| self.bracketed())
             .or_else(|| self.with_stop())
             .or_else(|| self.bold_with_colon())
+            .or_else(|| self.year())
             .or_else(|| self.with_marks())?;
         // `12          Handbook`
         if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
@@ -95,6 +99,22 @@ impl<'text> Neighbours<'_, 'text> {
         };
         let start = (0..=end).rev().take_while(|line| !is_blank(*line)).last().unwrap_or(end);
         is_quotation(self.text_of(end)) && starts_quotation(self.text_of(start)) && is_person(self.text_of(self.number))
+    }
+
+    /// `1914` right above sentences, one of several years.
+    fn year(&self) -> Option<Candidate<'text>> {
+        let is_year = |line: usize| {
+            let text = self.text_of(line);
+            text.len() == 4 && text.starts_with(['1', '2']) && text.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        let below = self.below.filter(|below| is_year(self.number) && *below == self.number + 1)?;
+        let begins = self
+            .number
+            .checked_sub(1)
+            .is_none_or(|above| self.lines[above].shape == LineShape::Blank || ends_sentence(self.text_of(above)));
+        let around = self.number.saturating_sub(LINES_OF_YEAR)..self.lines.len().min(self.number + LINES_OF_YEAR);
+        let is_one = begins && ends_sentence(self.text_of(below)) && around.filter(|line| is_year(*line)).count() > 1;
+        is_one.then_some(Candidate { look: Look::Plain, mark: None })
     }
 
     /// `**Environment:**` on a page with such titles that have no colon.
@@ -373,7 +393,8 @@ fn is_bare_label(line: &str) -> bool {
 pub(super) fn next_title<'text>(text: &'text str, lines: &[Line], number: usize) -> Option<Candidate<'text>> {
     let is_blank = |line: &usize| lines.get(*line).is_some_and(|line| line.shape == LineShape::Blank);
     let is_alone = number.checked_sub(1).is_none_or(|above| is_blank(&above));
-    let below = (number + 1..lines.len()).find(|line| !is_blank(line)).filter(|line| is_alone || *line == number + 1)?;
+    let below =
+        (number + 1..lines.len()).find(|line| !is_blank(line)).filter(|line| is_alone || *line == number + 1)?;
     let own = lines[number].span().of(text);
     let (below, shape) = (lines[below].span().of(text), lines[below].shape);
     // `2. Related work` above `2.1. Counting`

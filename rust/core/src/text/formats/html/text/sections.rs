@@ -73,9 +73,7 @@ impl PendingEnd {
         let Some(around) = self.flow else { return self.level };
         let goes_on = match frames.get(around) {
             None => frames.len() == around,
-            Some(frame) => {
-                !matches!(frame.role, ElementRole::Division | ElementRole::Section | ElementRole::Block)
-            }
+            Some(frame) => !matches!(frame.role, ElementRole::Division | ElementRole::Section | ElementRole::Block),
         };
         if goes_on { self.level } else { 0 }
     }
@@ -106,6 +104,10 @@ impl Writer<'_> {
             }
         }
         let ended = ends && is_box;
-        self.top_mut().sections.merge(if ended { Sections { level: 0, below: Content::None, ..sections } } else { sections });
+        self.top_mut().sections.merge(if ended {
+            Sections { level: 0, below: Content::None, ..sections }
+        } else {
+            sections
+        });
     }
 }
