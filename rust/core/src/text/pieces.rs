@@ -39,7 +39,7 @@ mod titles;
 mod units;
 mod windows;
 mod words;
-mod wrapping;
+pub(crate) mod wrapping;
 
 pub use pullquote_wire::options::Unit;
 pub(crate) use references::is_reference;

@@ -7,6 +7,7 @@ use super::view::View;
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::page::BlockKind;
+use crate::text::pieces::wrapping::ends_sentence;
 
 /// Bytes of each of two lines that are a paragraph.
 const LONGEST_OF_PAIR: usize = 60;
@@ -43,11 +44,11 @@ fn is_pair(view: &View<'_>, units: &Range<usize>) -> bool {
     let is_line = |unit: usize| {
         view.outline.kind(unit) == BlockKind::Prose
             && view.unit(unit).len() <= LONGEST_OF_PAIR
-            && is_open(view.unit(unit))
+            && is_open_line(view.unit(unit))
             && !is_field(view.unit(unit))
             && !view.unit(unit).contains('\n')
     };
-    let ends = |last: usize| view.unit(last).ends_with(|c: char| c.is_alphanumeric() || c == ')');
+    let ends = |last: usize| view.unit(last).ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | '.'));
     units.len() == 2 && ends(units.end - 1) && view.gap(units.start + 1).contains('\n') && units.clone().all(is_line)
 }
 
@@ -62,10 +63,15 @@ fn is_card(view: &View<'_>, units: &Range<usize>) -> bool {
     let (mut lines, mut open) = (0, 0);
     for end in ends {
         lines += 1;
-        open += usize::from(is_open(view.unit(end)));
+        open += usize::from(is_open_line(view.unit(end)));
     }
     let is_one = kind(units.start) != BlockKind::Prose && units.clone().all(|unit| kind(unit) == kind(units.start));
     let begins_record = |unit: &usize| kind(*unit) == BlockKind::Record && view.leaf(*unit).units.start == *unit;
     let records = units.clone().filter(begins_record).count();
     lines >= MIN_LINES.min(units.len()) && 3 * open >= 2 * lines && !is_one && records < 2
+}
+
+/// Whether no sentence ends with a line: `Acme Corp.`, `12 High St.`
+fn is_open_line(line: &str) -> bool {
+    is_open(line) || line.ends_with('.') && !ends_sentence(line)
 }

@@ -45,8 +45,17 @@ pub(super) fn interrupted(view: &View<'_>, check: &Check) -> Result<Vec<Range<us
                 (BlockKind::Captions, BlockKind::Captions) => is_answered(view, unit, rest),
                 _ => false,
             };
+        // Only a form feed.
+        let is_split = || {
+            unit + 1 < view.spans.len()
+                && [unit, unit + 1].into_iter().all(|unit| view.outline.kind(unit) == BlockKind::Prose)
+                && view.gap(unit + 1).contains('\x0c')
+                && view.goes_on(unit, unit + 1)
+        };
         if is_cut && view.fits(unit..rest + 1) {
             found.push(unit..rest + 1);
+        } else if is_split() && view.fits(unit..unit + 2) {
+            found.push(unit..unit + 2);
         }
         unit = if is_cut { rest } else { view.after_rules(unit + 1) };
     }
@@ -72,7 +81,11 @@ impl View<'_> {
         let rest = self.after_rules(unit + 1);
         if rest == unit + 1 {
             let numbered = self.after_rules(rest + 1);
-            let is_end = numbered > rest + 1 && self.is_head(unit, rest, numbered);
+            // A head without a number is a paragraph.
+            let is_alone = |unit: usize| self.paragraphs[unit] == unit;
+            let is_lone =
+                || rest + 1 < self.spans.len() && is_alone(rest) && is_alone(rest + 1) && is_open(self.unit(unit));
+            let is_end = (numbered > rest + 1 || is_lone()) && self.is_head(unit, rest, numbered);
             return if is_end { numbered } else { self.after_figure(unit, rest).max(self.after_notes(unit, rest)) };
         }
         let rest = self.below_head(unit, rest);

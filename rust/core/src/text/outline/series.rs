@@ -11,6 +11,12 @@ const MIN_ENTRIES: usize = 3;
 /// Bytes of the beginning that entries share.
 const LONGEST_BEGINNING: usize = 24;
 
+/// What an entry of a dictionary begins with.
+const CLASS: &str = "n.";
+
+/// Words of a term.
+const MAX_TERM_WORDS: usize = 4;
+
 /// Bytes of the abbreviation of a word class: `adj`, `v.t`.
 const LONGEST_CLASS: usize = 8;
 
@@ -38,26 +44,32 @@ pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
     found
 }
 
-/// The lines of a paragraph, if all of several begin with a year.
+/// The lines of a paragraph, if several begin alike.
 fn lines(view: &View<'_>, units: Range<usize>) -> Option<Vec<(Range<usize>, Option<String>)>> {
+    let is_prose = view.outline.kind(units.start) == BlockKind::Prose;
+    // A dictionary's entry has several lines.
+    let first = beginning(view.unit(units.start)).filter(|begins| is_prose && begins != CLASS)?;
     let mut found: Vec<Range<usize>> = Vec::new();
     for unit in units {
         match found.last_mut() {
             Some(line) if !view.gap(unit).contains('\n') => line.end = unit + 1,
-            _ if begins_with_year(view.unit(unit)) => found.push(unit..unit + 1),
+            _ if beginning(view.unit(unit)).as_ref() == Some(&first) => found.push(unit..unit + 1),
             _ => return None,
         }
     }
-    (found.len() >= MIN_ENTRIES).then(|| found.into_iter().map(|line| (line, Some("9".to_owned()))).collect())
+    (found.len() >= MIN_ENTRIES).then(|| found.into_iter().map(|line| (line, Some(first.clone()))).collect())
 }
 
-fn begins_with_year(line: &str) -> bool {
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    digits == 4 && line.starts_with(['1', '2']) && !line[digits..].starts_with(char::is_alphanumeric)
+/// Whether this may be a term before a dash: a few words without marks.
+fn is_term(term: &str) -> bool {
+    term.len() <= 2 * LONGEST_BEGINNING
+        && term.split(' ').count() <= MAX_TERM_WORDS
+        && term.starts_with(char::is_uppercase)
+        && !term.contains(['.', '!', '?', ',', ':', ';'])
 }
 
-/// What a line begins with up to its first number, each of which is `9`, or the word class of a dictionary's entry; `None`
-/// without one.
+/// What a line begins with up to its first number, each of which is `9`, the word class of a dictionary's entry, or a term
+/// before a dash; `None` without one.
 fn beginning(line: &str) -> Option<String> {
     let is_class = |word: &str| {
         let letters = word.strip_suffix('.').unwrap_or_default();
@@ -65,7 +77,11 @@ fn beginning(line: &str) -> Option<String> {
     };
     let mut words = line.split_whitespace();
     if words.next().is_some_and(|word| !word.contains(char::is_numeric)) && words.take(2).any(is_class) {
-        return Some("n.".to_owned());
+        return Some(CLASS.to_owned());
+    }
+    let term = [" - ", " – ", " — "].into_iter().find_map(|dash| line.split_once(dash));
+    if term.is_some_and(|(term, meaning)| is_term(term) && meaning.starts_with(char::is_uppercase)) {
+        return Some("term".to_owned());
     }
     let mut found = String::new();
     for word in line.split_whitespace().take(3) {

@@ -3,6 +3,7 @@
 //! Blank lines, headings, list items, table rows, lines of code and rules bound them. Line ends do too, unless the line
 //! was wrapped: every line end inside a block is such a soft one.
 
+use super::abbreviations::{self, last_word};
 use super::header_rows::mark_header_rows;
 use super::items::mark_items;
 use super::lines::{Line, LineShape, check_length, content, indent, lines, page_lines};
@@ -404,7 +405,7 @@ impl BlockSplitter<'_> {
         let widths: Vec<usize> = group.iter().map(|line| width(self.text_of(line))).collect();
         let within_limits = || widths.iter().copied().filter(|&width| width <= WIDEST_WRAP);
         let widest = within_limits().max().unwrap_or(0);
-        let wraps = widest >= NARROWEST_WRAP || group.iter().any(|line| self.text_of(line).contains(is_terminal));
+        let wraps = widest >= NARROWEST_WRAP || group.iter().any(|line| has_sentence_end(self.text_of(line)));
         let ends: Vec<LineEnd> = group
             .iter()
             .zip(&group[1..])
@@ -433,6 +434,12 @@ impl BlockSplitter<'_> {
         let wrapped = count(LineEnd::Full) >= count(LineEnd::Hard) && !(count(LineEnd::Full) > 0 && is_ended());
         Ok(ends.into_iter().map(|end| end == LineEnd::Soft || (end == LineEnd::Full && wrapped)).collect())
     }
+}
+
+/// Whether a line has a mark that ends a sentence, not only abbreviations: `Acme Corp.`
+fn has_sentence_end(line: &str) -> bool {
+    line.match_indices(is_terminal)
+        .any(|(at, mark)| mark != "." || abbreviations::rule_of(last_word(&line[..at])).is_none())
 }
 
 /// Whether a line begins with a term and what it means, or a dash: `git add - stages a file`.

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::lines::{Line, LineShape, content, page_lines};
 use super::list_marks::{Mark, Style, System};
 use super::references::is_entry;
+use super::sentences::bold_line_end;
 use super::wrapping::{column, ends_sentence};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -28,6 +29,8 @@ const MIN_ITEMS: usize = 2;
 pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: &Check) -> Result<Cow<'page, [Block]>> {
     let mut lines: Vec<Line> = Vec::with_capacity(blocks.len());
     let mut numbers: Vec<usize> = Vec::with_capacity(blocks.len());
+    // The lines below a bold one.
+    let mut titles: Vec<usize> = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
         if block.kind != BlockKind::Prose || block.level > 0 {
             lines.push(Line::new(block.span, LineShape::Rule { underlines: false }));
@@ -41,10 +44,13 @@ pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: 
         }
         let own = page_lines(block.span.of(text), check)?;
         let is_item = |line: &&Line| line.shape == LineShape::Item;
+        // The title above the other lines.
+        let is_bold = own.len() > 1 && bold_line_end(block.span.of(text)).is_some();
         // Wrapping may move one mark to the start of a line.
-        if own.iter().filter(is_item).count() >= MIN_ITEMS {
+        if own.iter().filter(is_item).count() >= MIN_ITEMS || is_bold {
             lines.extend(own.iter().map(|line| line.moved(block.span.start)));
             numbers.resize(lines.len(), number);
+            titles.extend(is_bold.then_some(lines.len() - own.len() + 1));
         } else {
             let shape = own.first().map_or(LineShape::Text, |first| first.shape);
             let shape = if shape == LineShape::Item { shape } else { LineShape::Text };
@@ -53,14 +59,15 @@ pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: 
         }
     }
     mark_items(text, &mut lines, check)?;
-    if !lines.iter().any(|line| line.shape == LineShape::Item) {
+    if titles.is_empty() && !lines.iter().any(|line| line.shape == LineShape::Item) {
         return Ok(blocks);
     }
     let mut found: Vec<Block> = Vec::with_capacity(lines.len());
     let mut last: Option<usize> = None;
-    for (line, number) in lines.iter().zip(numbers) {
+    for (place, (line, number)) in lines.iter().zip(numbers).enumerate() {
         let block = blocks[number];
         let is_first = last.replace(number) != Some(number);
+        let is_below_title = titles.binary_search(&place).is_ok();
         match line.shape {
             LineShape::Blank => last = None,
             LineShape::Item => {
@@ -73,7 +80,9 @@ pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: 
                     ends,
                 });
             }
-            _ if is_first => found.push(Block { span: line.span(), ..block }),
+            _ if is_first || is_below_title => {
+                found.push(Block { span: line.span(), ends: if is_first { block.ends } else { 0 }, ..block });
+            }
             _ => {
                 if let Some(last) = found.last_mut() {
                     last.span.end = line.end();

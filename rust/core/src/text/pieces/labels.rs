@@ -11,7 +11,8 @@ pub(super) fn starts_with_number(text: &str) -> bool {
         || is_roman
         || is_lettered
         || word == "I" && after.starts_with(", §")
-        || after.starts_with(is_digit) && word.starts_with(char::is_uppercase)
+        // `RE-2024-12`
+        || after.strip_prefix('-').unwrap_or(after).starts_with(is_digit) && word.starts_with(char::is_uppercase)
 }
 
 /// Single capitals that are words of some language: `A man`, `I left`, `È vero`.

@@ -14,6 +14,9 @@ use crate::text::page::{ByteSpan, marked_level, marks_around};
 /// Bytes of the longest title with marks around it.
 const LONGEST_TITLE: usize = 100;
 
+/// Bytes of a mark alone on its line.
+const LONGEST_LONE_MARK: usize = 6;
+
 /// Bytes of the longest text, so that a line's place takes four bytes.
 const LONGEST_TEXT: usize = u32::MAX as usize;
 
@@ -101,11 +104,19 @@ pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
     for line in lines(text) {
         checkpoints.reach(line.start())?;
         let line = if has_marks { split_turns(text, line, &mut kept) } else { line };
-        let line =
-            kept.pop_if(|last| line.end > line.start && is_lone_bullet(last.span().of(text))).map_or(line, |bullet| {
-                let item = ByteSpan { start: bullet.start(), end: line.end() };
-                Line { hard: line.hard, ..Line::new(item, LineShape::Item) }
-            });
+        // Below a lone number, a blank line may stand.
+        let is_gap = line.end > line.start
+            && line.shape == LineShape::Text
+            && !is_lone_mark(line.span().of(text))
+            && matches!(kept.as_slice(), [.., mark, blank] if blank.start == blank.end && is_lone_mark(mark.span().of(text)));
+        if is_gap {
+            kept.pop();
+        }
+        let is_mark = |last: &str| is_lone_bullet(last) || is_gap;
+        let line = kept.pop_if(|last| line.end > line.start && is_mark(last.span().of(text))).map_or(line, |bullet| {
+            let item = ByteSpan { start: bullet.start(), end: line.end() };
+            Line { hard: line.hard, ..Line::new(item, LineShape::Item) }
+        });
         let is_blank = line.start == line.end;
         let is_known = !line.hard || kept.last().is_some_and(|last| last.hard);
         if is_blank && blanks >= MAX_BLANK_LINES && is_known {
@@ -122,6 +133,15 @@ fn is_lone_bullet(line: &str) -> bool {
     let content = content(line);
     let mut chars = content.chars();
     chars.next().is_some_and(is_sure_bullet) && chars.next().is_none()
+}
+
+/// Whether a line is nothing but the number of the paragraph below it: `1.`, `(a)`, or a bullet.
+fn is_lone_mark(line: &str) -> bool {
+    let content = content(line);
+    content.len() <= LONGEST_LONE_MARK
+        && (matches!(content, "•" | "●" | "▪" | "■" | "◦" | "○")
+            || content.ends_with(['.', ')'])
+                && Mark::at_start(content).is_some_and(|mark| mark.end == content.len() && mark.style.label.is_empty()))
 }
 
 /// Splits a line before the turns of a chat inside it. Adds all parts but the last, which it returns.

@@ -129,7 +129,7 @@ fn push_part(
 }
 
 /// The end of the bold line at the start of a paragraph: what it says is one unit.
-fn bold_line_end(paragraph: &str) -> Option<usize> {
+pub(super) fn bold_line_end(paragraph: &str) -> Option<usize> {
     let line = paragraph.lines().next()?.trim_end();
     let bold = line.strip_prefix("**")?.strip_suffix("**")?;
     (line.len() <= LONGEST_BOLD_LINE && !bold.contains("**")).then_some(line.len() - 1)

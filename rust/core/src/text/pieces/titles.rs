@@ -6,12 +6,13 @@
 mod levels;
 mod look;
 mod neighbours;
+mod plain;
+mod shapes;
 
 use std::collections::HashMap;
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style};
-use super::wrapping::{column, ends_sentence, width};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::has_blank_line;
@@ -19,10 +20,7 @@ use crate::text::page::{Block, BlockKind, ByteSpan};
 use levels::Levels;
 use look::{Candidate, Look, look};
 use neighbours::{Neighbours, next_title};
-
-/// Lines of a paragraph of a title and lines that are no sentences, and the width of each.
-const LINES_OF_CARD: usize = 8;
-const WIDEST_OF_CARD: usize = 60;
+use plain::{PlainTitles, add_plain};
 
 /// Levels of the headings that have marks.
 const MARKED_LEVELS: u8 = 6;
@@ -110,9 +108,9 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         found.insert(number, candidate);
         below = Some(number);
     }
-    if plain && !has_marked {
-        add_cards(text, lines, &mut found);
-    }
+    let titles = if plain && !has_marked { add_plain(text, lines, &mut found) } else { PlainTitles::default() };
+    let main = main_sections(&found);
+    let mut seen: Vec<Look> = Vec::new();
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut levels = Levels::default();
     let mut siblings: HashMap<(Style, usize), (Number, bool)> = HashMap::new();
@@ -131,17 +129,37 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             Some(false) => None,
             Some(true) => candidate.or_else(|| next_title(text, lines, number)),
         };
-        if let Some(mark) = own {
+        // A list in a section: its numbers are not those of the titles.
+        let is_inside = candidate.is_none()
+            && own.is_some_and(|mark| {
+                let sibling = siblings.get(&(mark.style, mark.number.depth()));
+                sibling.is_some_and(|(before, is_title)| *is_title && !mark.number.follows(*before))
+            });
+        if let Some(mark) = own.filter(|_| !is_inside) {
             siblings.insert((mark.style, mark.number.depth()), (mark.number, candidate.is_some()));
         }
         if let Some(Candidate { look, .. }) = candidate {
             let below = (number + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
             let below = below.and_then(|below| Some((found.get(below)?.look, lines.get(below + 1)?.shape)));
-            let level = levels.next(look.above(below, first == Some(number)));
+            let is_gap = lines.get(number + 1).is_none_or(|line| line.shape == LineShape::Blank);
+            let is_first = first == Some(number);
+            let look = titles.look(look, line.span().of(text), is_first, is_gap).above(below, is_first);
+            // The look of the sections that end here, if no other title looks like this one.
+            let ends = main.filter(|(_, last)| number > *last && !seen.contains(&look)).map(|(look, _)| look);
+            seen.push(look);
+            let level = levels.next(look, ends.filter(|main| *main != look));
             lines[number].shape = LineShape::Title(base + level);
         }
     }
     Ok(())
+}
+
+/// The look of the sections with numbers or labels, if there are several, and the line of the last one.
+fn main_sections(found: &Candidates<'_>) -> Option<(Look, usize)> {
+    let titles = || (0..found.of_lines.len()).filter_map(|line| found.get(line).map(|one| (one.look, line)));
+    let main = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?.0;
+    let last = titles().filter(|(look, _)| *look == main).map(|(_, line)| line).last()?;
+    (titles().filter(|(look, _)| *look == main).count() > 1).then_some((main, last))
 }
 
 /// Whether a line is bold, as a title is, and does not end with a colon.
@@ -150,34 +168,6 @@ fn is_bold_title(line: &Line, text: &str) -> bool {
     matches!(line.shape, LineShape::Text)
         && own.starts_with("**")
         && look(own).is_some_and(|one| one.look == Look::Capitals)
-}
-
-/// Adds the titles of short lines that are no sentences, `Location` above `Town Hall`, on a page with such titles right above
-/// sentences.
-fn add_cards<'text>(text: &'text str, lines: &[Line], found: &mut Candidates<'text>) {
-    let is_text = |line: usize| lines.get(line).is_some_and(|line| line.shape == LineShape::Text);
-    let is_blank = |line: usize| lines.get(line).is_none_or(|line| line.shape == LineShape::Blank);
-    let is_close = |line: &usize| found.get(*line).is_some_and(|one| one.look == Look::Plain) && !is_blank(line + 1);
-    if !(0..lines.len()).any(|line| is_close(&line)) {
-        return;
-    }
-    let own = |line: usize| lines[line].span().of(text);
-    let is_short = |line: usize| is_text(line) && !ends_sentence(own(line)) && width(own(line)) <= WIDEST_OF_CARD;
-    let mut start = 0;
-    for paragraph in lines.chunk_by(|_, next| next.shape != LineShape::Blank) {
-        // All but the first begin with a blank line.
-        let first = start + usize::from(paragraph[0].shape == LineShape::Blank);
-        let end = start + paragraph.len();
-        start = end;
-        let is_card = (2..=LINES_OF_CARD).contains(&(end - first)) && (first..end).all(is_short);
-        if !is_card || own(first).contains(|c: char| c.is_ascii_digit()) || found.get(first).is_some() {
-            continue;
-        }
-        let candidate = look(own(first)).filter(|one| one.look == Look::Plain);
-        let begins =
-            own(first + 1).starts_with(|c: char| !c.is_lowercase()) && column(own(first)) == column(own(first + 1));
-        found.insert(first, candidate.filter(|_| begins));
-    }
 }
 
 #[cfg(test)]

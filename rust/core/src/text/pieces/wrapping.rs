@@ -23,7 +23,7 @@ pub(super) fn is_hyphenated(line: &str, next: &str) -> bool {
 }
 
 /// Whether a sentence may end with this line, or introduce the next one.
-pub(super) fn ends_sentence(line: &str) -> bool {
+pub(crate) fn ends_sentence(line: &str) -> bool {
     let line = line.trim_end_matches(is_closing);
     match line.strip_suffix('.') {
         Some(sentence) => abbreviations::rule_of(last_word(sentence)).is_none(),

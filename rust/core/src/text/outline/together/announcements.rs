@@ -107,7 +107,10 @@ impl Groups<'_> {
                 return whole(self.view.code_end(unit, target.units.end));
             }
             (BlockKind::Row, _) if self.view.is_caption(unit) && self.are_captions_below => return None,
-            (BlockKind::Row, _) if self.view.is_caption(unit) || is_open(text) => {
+            (BlockKind::Row, _)
+                if self.view.is_caption(unit)
+                    || is_open(text) && (!is_new || self.view.paragraphs[unit] == unit || introduces(text)) =>
+            {
                 return whole(target.units.end);
             }
             (_, NodeKind::List(_)) if is_in_item => return whole(self.view.list_end(target)),

@@ -65,6 +65,11 @@ impl Number {
         self.depth() > depth && self.parts[..depth] == other.parts[..depth]
     }
 
+    /// Whether it may be a Roman number.
+    pub(crate) fn is_roman(self) -> bool {
+        self.roman.is_some()
+    }
+
     /// How many numbers it has: 2 in `1.2`.
     pub(crate) fn depth(self) -> usize {
         self.parts.iter().filter(|part| **part > 0).count().max(1)
@@ -92,6 +97,10 @@ pub(super) fn value(text: &str, is_labelled: bool) -> Option<(Number, System, us
             let Some((value, more)) = text[length..].strip_prefix(mark).and_then(digits) else { break };
             *part = value;
             length += 1 + more;
+        }
+        // `9.00`, a time.
+        if text[..length].ends_with(".00") {
+            return None;
         }
         // `1.a`, `2b`
         let rest = text[length..].strip_prefix('.').unwrap_or(&text[length..]);

@@ -9,7 +9,7 @@ use super::entry_marks::{
     is_place_prompt, is_prompt, is_small_level,
 };
 use super::forms::{Field, forms};
-use super::name_lines::{is_byline, is_name, is_name_line};
+use super::name_lines::{is_attribution, is_byline, is_name, is_name_line};
 use super::run::{Lines, Run};
 use super::speakers::{label_end, paragraphs, speaker};
 use super::stamps::{may_be_stamp, stamp};
@@ -85,10 +85,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     while let Some(text) = lines.get(line) {
         let (_, first) = &starts[0];
         // What a language model says may have titles of Markdown.
-        if first.kind == BlockKind::Turn
-            && lines.shape(line) == LineShape::Heading
-            && !text.trim_start().starts_with('#')
-        {
+        let is_heading = || lines.shape(line) == LineShape::Heading && !text.trim_start().starts_with('#');
+        if first.kind == BlockKind::Turn && (is_heading() || lines.is_bold_title(line)) {
             break;
         }
         let next = mark_at(lines, line, text).filter(|_| indent(text) == depth);
@@ -341,7 +339,7 @@ fn mark_at(lines: &Lines<'_>, line: usize, text: &str) -> Option<Mark> {
 
 /// Whether a line is the title of a post or a review, above who wrote it: `Great kettle`, then `Reviewed by Ann on 3 May 2024`.
 fn is_title_of_post(lines: &Lines<'_>, line: usize, text: &str) -> bool {
-    let is_byline = |below: &str| mark(below).is_some_and(|mark| mark.family == Family::NameLine);
+    let is_byline = |below: &str| is_byline(below) || is_attribution(below);
     (1..=LONGEST_TITLE).contains(&text.len())
         && lines.begins_part(line)
         && indent(text) == 0
@@ -413,7 +411,9 @@ fn mark(line: &str) -> Option<Mark> {
     }
     if let Some(end) = speaker(text, false) {
         // `Ann (10:00):`
-        let has_time = text[..end].trim_end_matches(['*', ':']).ends_with([')', ']']);
+        let name = text[..end].trim_end_matches(['*', ':', '：', ' ']);
+        let has_time =
+            name.rfind(['(', '[']).is_some_and(|time| name.ends_with([')', ']']) && stamp(&name[time..]).is_some());
         return of(if has_time { Family::Stamp } else { Family::Speaker }, BlockKind::Turn, end);
     }
     is_name_line(text).then_some(Mark {

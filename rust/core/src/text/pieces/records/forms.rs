@@ -3,10 +3,14 @@
 use super::run::{Lines, Run};
 use super::speakers::speaker;
 use crate::text::page::BlockKind;
+use crate::text::pieces::wrapping::ends_sentence;
 
 /// Words and bytes of the name of a field: `Monday to Friday`.
 const MAX_NAME_WORDS: usize = 4;
 const LONGEST_NAME: usize = 40;
+
+/// Bytes of an abbreviation in it.
+const LONGEST_SHORT: usize = 5;
 
 /// Fields of a form, which else looks like what three people say.
 const MIN_FIELDS: usize = 3;
@@ -40,7 +44,7 @@ pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<V
     });
     let long = forms.iter().filter(|form| form.len() >= MIN_FIELDS).count();
     let is_aligned = |one: &Field| value(*one).starts_with("  ") || value(*one).starts_with('\t');
-    let sentences = fields.iter().filter(|one| value(**one).ends_with(['.', '!', '?'])).count();
+    let sentences = fields.iter().filter(|one| ends_sentence(value(**one))).count();
     // `Step 1: Open it`
     let is_counted = fields.iter().any(|one| name(*one).contains(|c: char| c.is_ascii_digit()));
     let is_form = long > 0
@@ -58,7 +62,9 @@ pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<V
 
 /// A paragraph of fields, of which some have names that no speaker has: `Release date: 3 May 2020`.
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
-    if !lines.marks.has_code() || !lines.begins_part(at) {
+    // A title may stand above the first field.
+    let is_above = |above: usize| lines.get(above).is_some_and(|text| ends_sentence(text) && !text.ends_with(':'));
+    if !lines.marks.has_code() || !lines.begins_part(at) && at.checked_sub(1).is_none_or(is_above) {
         return Err(at + 1);
     }
     let field = |line: usize| lines.get(line).and_then(field_name_end).map(|end| (line, end));
@@ -77,6 +83,8 @@ fn field_name_end(line: &str) -> Option<usize> {
     let (name, value) = line.split_once(": ").filter(|(name, _)| name.len() <= LONGEST_NAME)?;
     let is_name = name.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase())
         && name.split(' ').count() <= MAX_NAME_WORDS
-        && !name.contains(['.', ',', ';', '?', '!', '"', '|']);
+        && !name.contains([',', ';', '?', '!', '"', '|'])
+        // `Customer no.`
+        && name.split('.').rev().skip(1).all(|word| word.rsplit(' ').next().is_some_and(|last| last.len() <= LONGEST_SHORT));
     (is_name && !value.trim().is_empty()).then_some(name.len() + 1)
 }

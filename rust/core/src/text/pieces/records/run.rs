@@ -133,6 +133,11 @@ impl<'text> Lines<'text> {
         self.marks = self.get(line).map(Marks::of).unwrap_or_default();
     }
 
+    /// Whether a line is a bold title of the page.
+    pub(super) fn is_bold_title(&self, line: usize) -> bool {
+        matches!(self.all[line].shape, LineShape::Title(_)) && self.get(line).is_some_and(|text| text.starts_with("**"))
+    }
+
     /// The line after the last one.
     pub(super) const fn end(&self) -> usize {
         self.end

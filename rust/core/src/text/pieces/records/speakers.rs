@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::name_lines::{LONGEST_NAME, is_name, is_time_line, without_label};
+use super::name_lines::{LONGEST_NAME, is_name, is_person, is_time_line, without_label};
 use super::run::{Lines, Run};
 use super::stamps::{is_day, stamp};
 use crate::text::outline::is_admonition;
@@ -268,6 +268,8 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
     let name = name.trim_start_matches('*').trim_end_matches('*');
     let name = match name.rfind(['(', '[']) {
         Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
+        // `Ann Berg (CEO)`
+        Some(role) if name.ends_with(')') && is_person(name[..role].trim_end()) => name[..role].trim_end(),
         _ => name,
     };
     let end = colon_end + text[colon_end..].bytes().take_while(|byte| *byte == b'*').count();

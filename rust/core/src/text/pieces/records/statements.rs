@@ -78,8 +78,9 @@ pub(super) fn class(line: &str) -> Class {
 fn is_clause_of_list(text: &str) -> bool {
     let begin = &text.as_bytes()[..text.len().min(LONGEST_MARK)];
     text.starts_with(|c: char| c == '(' || c.is_ascii_alphanumeric())
-        && begin.iter().any(|byte| matches!(byte, b')' | b'.'))
-        && Mark::at_start(text).is_some_and(|mark| text[mark.end..].trim_start().starts_with(char::is_alphabetic))
+        // The first byte of the comma in `1、`.
+        && begin.iter().any(|byte| matches!(byte, b')' | b'.' | 0xe3))
+        && Mark::at_start(text).is_some_and(|mark| text[mark.end..].trim_start().starts_with(char::is_alphanumeric))
 }
 
 /// The line without the comment at its end.

@@ -19,11 +19,16 @@ impl Look {
 }
 
 impl Levels {
-    /// The level of the next heading of this look: that of the last such one, or one below all that are open.
-    pub(super) fn next(&mut self, look: Look) -> u8 {
+    /// The level of the next heading of this look: that of the last such one, or one below all that are open; of `ends` if that
+    /// is the look of sections which end before it.
+    pub(super) fn next(&mut self, look: Look, ends: Option<Look>) -> u8 {
         let Self(outer) = self;
-        let is_deeper =
-            |other: &Look| matches!((look, other), (Look::Numbered(depth), Look::Numbered(other)) if *other >= depth);
+        // `References` after the last of several sections with numbers.
+        let place = ends.and_then(|main| outer.iter().position(|other| *other == main));
+        if let Some(place) = place.filter(|_| !outer.contains(&look)) {
+            outer.truncate(place);
+        }
+        let is_deeper = |other: &Look| matches!((look, other), (Look::Numbered(depth, form), Look::Numbered(other, same)) if *other >= depth && *same == form);
         if let Some(place) = outer.iter().rposition(|other| *other == look) {
             outer.truncate(place);
         } else {

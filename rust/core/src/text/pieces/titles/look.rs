@@ -27,8 +27,8 @@ const OPEN_WORDS: [&str; 26] = [
 pub(super) enum Look {
     /// `Chapter 3`, `§ 5 Title`: the bytes of the label.
     Label(usize),
-    /// The depth of its number: 2 for `1.2 Scope`.
-    Numbered(usize),
+    /// The depth of its number, 2 for `1.2 Scope`, and its form.
+    Numbered(usize, Form),
     /// Or bold.
     Capitals,
     Plain,
@@ -36,6 +36,28 @@ pub(super) enum Look {
     Page,
     /// A plain title above that of a list.
     Outer,
+}
+
+/// How a number is written: titles of one form are parts of those of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Decimal,
+    Roman,
+    Letter,
+    Other,
+    Bracketed,
+}
+
+impl Form {
+    fn of(mark: &Mark, line: &str) -> Self {
+        match mark.style.system {
+            _ if line.starts_with(['(', '（', '[']) => Self::Bracketed,
+            System::Upper | System::Lower if mark.number.is_roman() => Self::Roman,
+            System::Upper | System::Lower => Self::Letter,
+            System::Decimal => Self::Decimal,
+            System::Other | System::Bullet => Self::Other,
+        }
+    }
 }
 
 /// A line that may be a heading.
@@ -59,11 +81,17 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     }
     let line = without_button(without_pictograph(line));
     // `5 July 2024` begins with a day, not with the number of a part.
-    if is_day(line) {
+    if is_day(line) || begins_with_day(line) {
         return None;
     }
     let mark = Mark::at_start(line).filter(|mark| mark.style.system != System::Bullet);
-    let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '–', '—', '-', ':']);
+    // `Published 3 April 2024`
+    let is_dated =
+        |mark: &Mark| !mark.style.label.is_empty() && begins_with_day(line[mark.style.label.len()..].trim_start());
+    if mark.as_ref().is_some_and(is_dated) {
+        return None;
+    }
+    let title = line[mark.map_or(0, |mark| mark.end)..].trim_start_matches([' ', '\u{3000}', '–', '—', '-', ':']);
     if title.contains("  ") || mark.is_none() && line.contains("  ") {
         return None;
     }
@@ -82,7 +110,7 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
         // `The 12 men`, `Lee J. R. Hall`
         Some(_) if !may_label(label) || title.chars().nth(1) == Some('.') => return None,
         Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
-        Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth()),
+        Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth(), Form::of(&mark, line)),
         None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
             Look::Capitals
         }
@@ -91,6 +119,18 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
         _ => return None,
     };
     Some(Candidate { look, mark })
+}
+
+/// Whether a line begins with a day, its month in any language, and a year: `12. März 2024, Krone`.
+fn begins_with_day(line: &str) -> bool {
+    let day = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_day = (1..=2).contains(&(line.len() - day.len()));
+    let rest = day.trim_start_matches(['.', 'º', ' ']);
+    let mut words = rest.split([' ', ',']).filter(|word| !matches!(*word, "de" | "")).take(2);
+    let is_month = |word: &str| word.len() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '.');
+    let is_year =
+        |word: &str| word.len() == 4 && word.starts_with(['1', '2']) && word.bytes().all(|b| b.is_ascii_digit());
+    is_day && rest.len() < day.len() && words.next().is_some_and(is_month) && words.next().is_some_and(is_year)
 }
 
 /// `Taxonomy[edit]`, as an encyclopedia has it.

@@ -3,16 +3,15 @@
 use super::super::abbreviations::{first_word, is_opener};
 use super::super::lines::{Line, LineShape, content};
 use super::super::list_marks::{Mark, System};
-use super::super::marks::is_terminal;
 use super::super::page_headers_footers::is_numbered_head;
 use super::super::records::{is_attribution, is_person};
 use super::super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
 use super::Candidates;
-use super::look::{Candidate, Look, has_small, is_open, is_plain, look};
+use super::look::{Candidate, Look, has_small, is_open, look};
 use crate::text::outline::{goes_on_in_lower_case, is_quotation, starts_quotation};
 
 /// Wider lines are prose, whether a sentence ends in them or not.
-const NARROWEST_PROSE: usize = 50;
+pub(super) const NARROWEST_PROSE: usize = 50;
 /// Characters of the longest heading between lines of text.
 const WIDEST_BETWEEN: usize = 30;
 
@@ -22,21 +21,14 @@ const LONGEST_NUMBER: usize = 6;
 /// Wider lines are paragraphs, which end there although no sentence may.
 const WIDEST_LINE: usize = 140;
 
+/// Words of an entry of a menu.
+const WORDS_OF_ENTRY: usize = 3;
+
 /// Lines were wrapped at this width or a wider one.
 const NARROWEST_WRAP: usize = 60;
 
-/// Words and characters of a title with commas and other marks.
-const MOST_WORDS_WITH_MARKS: usize = 8;
-const WIDEST_WITH_MARKS: usize = 60;
-
-/// The same of a numbered one that ends with a full stop.
-const MOST_WORDS_WITH_STOP: usize = 5;
-
 /// Lines of an item, and blank ones after it.
 const LINES_OF_ITEM: usize = 6;
-
-/// Lines between two years of a history.
-const LINES_OF_YEAR: usize = 20;
 
 /// A line and what is known of the others.
 pub(super) struct Neighbours<'page, 'text> {
@@ -55,11 +47,11 @@ pub(super) struct Neighbours<'page, 'text> {
 }
 
 impl<'text> Neighbours<'_, 'text> {
-    fn text_of(&self, number: usize) -> &'text str {
+    pub(super) fn text_of(&self, number: usize) -> &'text str {
         self.lines[number].span().of(self.text)
     }
 
-    fn mark(&self, number: usize) -> Option<Mark<'text>> {
+    pub(super) fn mark(&self, number: usize) -> Option<Mark<'text>> {
         Mark::at_start(content(self.text_of(number)))
     }
 
@@ -73,7 +65,11 @@ impl<'text> Neighbours<'_, 'text> {
             .or_else(|| self.with_stop())
             .or_else(|| self.bold_with_colon())
             .or_else(|| self.year())
+            .or_else(|| self.dated())
             .or_else(|| self.with_marks())?;
+        if self.is_line_of_head(&candidate) {
+            return None;
+        }
         // `12          Handbook`
         if !self.has_markup && self.is_alone() && self.is_gap() && is_numbered_head(self.text_of(self.number)) {
             return None;
@@ -99,80 +95,6 @@ impl<'text> Neighbours<'_, 'text> {
         };
         let start = (0..=end).rev().take_while(|line| !is_blank(*line)).last().unwrap_or(end);
         is_quotation(self.text_of(end)) && starts_quotation(self.text_of(start)) && is_person(self.text_of(self.number))
-    }
-
-    /// `1914` right above sentences, one of several years.
-    fn year(&self) -> Option<Candidate<'text>> {
-        let is_year = |line: usize| {
-            let text = self.text_of(line);
-            text.len() == 4 && text.starts_with(['1', '2']) && text.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        let below = self.below.filter(|below| is_year(self.number) && *below == self.number + 1)?;
-        let begins = self
-            .number
-            .checked_sub(1)
-            .is_none_or(|above| self.lines[above].shape == LineShape::Blank || ends_sentence(self.text_of(above)));
-        let around = self.number.saturating_sub(LINES_OF_YEAR)..self.lines.len().min(self.number + LINES_OF_YEAR);
-        let is_one = begins && ends_sentence(self.text_of(below)) && around.filter(|line| is_year(*line)).count() > 1;
-        is_one.then_some(Candidate { look: Look::Plain, mark: None })
-    }
-
-    /// `**Environment:**` on a page with such titles that have no colon.
-    fn bold_with_colon(&self) -> Option<Candidate<'text>> {
-        let own = self.text_of(self.number);
-        let bold = own.strip_prefix("**").filter(|_| self.has_bold)?.strip_suffix("**")?;
-        let title = bold.strip_suffix(':').filter(|title| self.is_alone() && !title.contains("**"))?;
-        look(title).map(|_| Candidate { look: Look::Capitals, mark: None })
-    }
-
-    /// `[Departure]` between a blank line and text.
-    fn bracketed(&self) -> Option<Candidate<'text>> {
-        let title = self.text_of(self.number).strip_prefix('[')?.strip_suffix(']')?;
-        let is_title = title.starts_with(char::is_uppercase) && is_plain(title, title.split_whitespace().count());
-        (self.is_alone() && !self.is_gap() && is_title).then_some(Candidate { look: Look::Capitals, mark: None })
-    }
-
-    /// `If you take more tablets, or take them twice`, `May 10, 2021`, `2.0.0 (2021-01-05)`: a short line between a blank one and
-    /// prose, which would go on in it or stands apart.
-    fn with_marks(&self) -> Option<Candidate<'text>> {
-        let own = content(self.text_of(self.number));
-        let below = self.text_of(self.below?);
-        let is_title = own.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
-            && own.split_whitespace().count() <= MOST_WORDS_WITH_MARKS
-            && width(own) <= WIDEST_WITH_MARKS
-            && !own.ends_with(|c: char| is_terminal(c) || c.is_ascii_punctuation() && c != ')')
-            && !own.contains(['|', '=', '{', '<', '@', '_', '\t', '*', '`', '[', '#', ';', '"', '“'])
-            && !own.match_indices(". ").any(|(at, _)| !own[..at].ends_with(|c: char| c.is_ascii_digit()))
-            && !own.contains("  ");
-        let is_apart = if self.is_gap() {
-            2 * width(below) >= 3 * width(own)
-        } else {
-            width(below) >= NARROWEST_PROSE && has_room(own, below, width(below))
-        };
-        let is_source = self.number >= 2 && is_quotation(self.text_of(self.number - 2));
-        (self.is_alone()
-            && !is_source
-            && is_title
-            && is_apart
-            && !below.starts_with(char::is_lowercase)
-            && ends_sentence(below))
-        .then_some(Candidate { look: Look::Plain, mark: None })
-    }
-
-    /// `Sec. 12. Penalties.` and `3. Fees.` between blank lines, `1. SERVICES.` above its clause `1.1`.
-    fn with_stop(&self) -> Option<Candidate<'text>> {
-        let own = content(self.text_of(self.number)).strip_suffix('.')?;
-        let words = own.split_whitespace().count();
-        let next = self.below.and_then(|below| self.mark(below));
-        look(own).filter(|one| {
-            let Some(mark) = one.mark.filter(|mark| mark.style.system == System::Decimal && self.is_alone()) else {
-                return false;
-            };
-            let is_parent = next.is_some_and(|next| next.number.is_below(mark.number));
-            let is_item = !is_parent && next.is_some_and(|next| next.style == mark.style);
-            let most = if matches!(one.look, Look::Label(_)) { MOST_WORDS_WITH_MARKS } else { MOST_WORDS_WITH_STOP };
-            words <= most && !is_item && (self.is_gap() || is_parent)
-        })
     }
 
     /// Whether a heading may stand after the line above.
@@ -203,14 +125,17 @@ impl<'text> Neighbours<'_, 'text> {
             Look::Plain => (is_ended || is_after_item) && width(own) <= WIDEST_BETWEEN && !self.is_gap(),
             Look::Capitals if has_cells(text) => true,
             // `MIT, 2016`, the last line of a card.
-            Look::Capitals if self.is_gap() && !is_ended && above.is_none() => false,
+            // `Sat 10-2`, the last line of hours.
+            Look::Capitals | Look::Label(_) if self.is_gap() && !is_ended && above.is_none() => false,
+            // `Hauptstr. 12`
+            Look::Label(_) if is_bare_label(own) && !is_ended => false,
             Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
-            Look::Numbered(_) => is_ended || above.is_some() || is_after_item,
+            Look::Numbered(..) => is_ended || above.is_some() || is_after_item,
         }
     }
 
     /// Whether no line stands directly above.
-    fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         self.number.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank)
     }
 
@@ -231,7 +156,7 @@ impl<'text> Neighbours<'_, 'text> {
     }
 
     /// Whether a blank line stands below.
-    fn is_gap(&self) -> bool {
+    pub(super) fn is_gap(&self) -> bool {
         self.below.is_some_and(|below| below > self.number + 1) || self.lines[self.number].hard
     }
 
@@ -244,7 +169,11 @@ impl<'text> Neighbours<'_, 'text> {
             // Nor does one item of a list.
             let is_sibling =
                 |(mark, next): (Mark, Mark)| mark.style == next.style && mark.number.depth() >= next.number.depth();
-            if candidate.mark.zip(next.mark).is_some_and(is_sibling) {
+            if candidate.look == next.look && candidate.mark.zip(next.mark).is_some_and(is_sibling) {
+                return false;
+            }
+            // What a bold title says, above the next one.
+            if is_plain && !self.is_first && content(text).starts_with("**") {
                 return false;
             }
             // A menu of titles names nothing.
@@ -257,6 +186,7 @@ impl<'text> Neighbours<'_, 'text> {
         let next = self.mark(below);
         // `1. Term`, and its clause `1.1`.
         let is_parent = candidate.mark.zip(next).is_some_and(|(own, next)| next.number.is_below(own.number));
+        let is_row = |(own, next): (Mark, Mark)| own.style == next.style && own.number.depth() == next.number.depth();
         let is_agenda = is_marked && !is_gap && self.is_agenda_item(text);
         match self.lines[below].shape {
             LineShape::Item => {
@@ -266,7 +196,11 @@ impl<'text> Neighbours<'_, 'text> {
                 });
                 let is_sibling = candidate.mark.zip(next).is_some_and(|(mark, next)| mark.style == next.style);
                 (is_parent || !is_sibling && !is_marked)
-                    && (!is_plain || is_sure || self.has_another_item(below) || self.is_below_label())
+                    && (!is_plain
+                        || is_sure
+                        || self.has_another_item(below)
+                        || self.is_below_label()
+                        || self.is_above_one_item(below))
                     && (is_plain || column(text) <= column(own) || candidate.mark.is_none())
                     && !is_open(own)
             }
@@ -276,8 +210,12 @@ impl<'text> Neighbours<'_, 'text> {
             LineShape::Text if is_marked && !is_gap && !is_parent && !is_agenda => false,
             // `Plum cake`, `Ingredients`, and a list.
             LineShape::Text if is_plain && !is_gap && self.is_alone() && self.starts_list(below) => {
-                look(text).is_some_and(|next| next.look == Look::Plain) && !self.is_in_menu()
+                let is_lead_in =
+                    ends_sentence(text) && (has_room(own, text, width(text)) || is_opener(first_word(text).0));
+                (is_lead_in || look(text).is_some_and(|next| next.look == Look::Plain)) && !self.is_in_menu()
             }
+            // `9.00 Welcome`, `9.30 Opening`
+            LineShape::Text if !is_gap && candidate.mark.zip(next).is_some_and(is_row) => false,
             LineShape::Text => {
                 let is_capitals = candidate.look == Look::Capitals && !is_gap && !has_small(text);
                 let is_prose = ends_sentence(text)
@@ -292,11 +230,15 @@ impl<'text> Neighbours<'_, 'text> {
                     || (!is_plain && is_close && candidate.mark.is_none())
                     || !is_plain && self.starts_list(below)
                     || is_agenda
+                    || content(own).starts_with("**")
+                    || is_caption_of_article(text)
                     || self.is_alone() && is_bare_label(own)
                     || self.is_alone() && !is_gap && self.is_term(below);
                 let is_menu = is_plain && self.is_in_menu();
                 let goes_on = if is_gap {
-                    is_plain && !self.is_first && goes_on_in_lower_case(content(text))
+                    (is_plain || candidate.look == Look::Capitals)
+                        && !self.is_first
+                        && goes_on_in_lower_case(content(text))
                 } else {
                     continues_sentence(own, text)
                 };
@@ -331,7 +273,7 @@ impl<'text> Neighbours<'_, 'text> {
     }
 
     /// Whether the line below is the last of its paragraph.
-    fn ends_paragraph(&self) -> bool {
+    pub(super) fn ends_paragraph(&self) -> bool {
         let after = self.below.and_then(|below| self.lines.get(below + 1));
         after.is_none_or(|line| line.shape == LineShape::Blank)
     }
@@ -345,6 +287,15 @@ impl<'text> Neighbours<'_, 'text> {
         self.is_alone() && begins && ends_sentence(below) && !below.ends_with(':') && is_new
     }
 
+    /// Whether a short line begins a paragraph that has only one item below it.
+    fn is_above_one_item(&self, item: usize) -> bool {
+        self.is_alone()
+            && !self.is_gap()
+            && self.ends_paragraph()
+            && width(self.text_of(self.number)) <= WIDEST_BETWEEN
+            && self.lines[item].shape == LineShape::Item
+    }
+
     /// Whether a list goes on after its first item.
     fn has_another_item(&self, first: usize) -> bool {
         let Some(mark) = self.mark(first) else { return false };
@@ -355,18 +306,23 @@ impl<'text> Neighbours<'_, 'text> {
         below.any(|line| self.lines[line].shape == LineShape::Item && self.mark(line).is_some_and(is_next))
     }
 
-    /// Whether the paragraph above is a short line like this one: in a menu, an address, or below a letter.
+    /// Whether the two paragraphs above are short lines like this one, as in a menu.
     fn is_in_menu(&self) -> bool {
-        let mut above = (0..self.number).rev().skip_while(|line| self.lines[*line].shape == LineShape::Blank);
-        let Some(last) = above.next().filter(|last| last + 1 < self.number) else { return false };
-        let is_text = self.lines[last].shape == LineShape::Text;
-        let is_alone = last.checked_sub(1).is_none_or(|line| self.lines[line].shape == LineShape::Blank);
-        is_text
-            && is_alone
-            && last > 0
-            && !ends_sentence(self.text_of(last))
-            && width(self.text_of(last)) < NARROWEST_PROSE
-            && !self.is_headline(last)
+        let is_entry = |line: &usize| {
+            let text = self.text_of(*line);
+            self.lines[*line].shape == LineShape::Text
+                && line.checked_sub(1).is_none_or(|above| self.lines[above].shape == LineShape::Blank)
+                && !ends_sentence(text)
+                && width(text) < NARROWEST_PROSE
+                && text.split_whitespace().count() <= WORDS_OF_ENTRY
+                && !has_digit(text)
+        };
+        let is_blank = |line: &usize| self.lines[*line].shape == LineShape::Blank;
+        let mut above = (0..self.number).rev().filter(|line| !is_blank(line));
+        let last = above.next().filter(|last| last + 1 < self.number);
+        last.is_some_and(|last| {
+            is_entry(&last) && above.next().is_some_and(|first| is_entry(&first)) && !self.is_headline(last)
+        })
     }
 
     /// Whether the last of several lines above prose has more words than the one above it, as no entry of a menu has.
@@ -375,6 +331,15 @@ impl<'text> Neighbours<'_, 'text> {
         let below = self.below.map(|below| self.text_of(below));
         words(self.number) > 1 && words(above) == 1 && below.is_some_and(ends_sentence)
     }
+}
+
+fn has_digit(line: &str) -> bool {
+    line.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Whether a line in brackets says what the article below it is about, as in Japanese laws: `（目的）`.
+fn is_caption_of_article(line: &str) -> bool {
+    line.starts_with('（') && line.ends_with('）')
 }
 
 /// Whether a line has cells with dots or spaces between them.
@@ -393,16 +358,20 @@ fn is_bare_label(line: &str) -> bool {
 pub(super) fn next_title<'text>(text: &'text str, lines: &[Line], number: usize) -> Option<Candidate<'text>> {
     let is_blank = |line: &usize| lines.get(*line).is_some_and(|line| line.shape == LineShape::Blank);
     let is_alone = number.checked_sub(1).is_none_or(|above| is_blank(&above));
-    let below =
+    let line_below =
         (number + 1..lines.len()).find(|line| !is_blank(line)).filter(|line| is_alone || *line == number + 1)?;
     let own = lines[number].span().of(text);
-    let (below, shape) = (lines[below].span().of(text), lines[below].shape);
+    let (below, shape) = (lines[line_below].span().of(text), lines[line_below].shape);
     // `2. Related work` above `2.1. Counting`
     let numbers = [below, own].map(|line| Mark::at_start(content(line)).map(|mark| mark.number));
-    if let [Some(below), Some(own)] = numbers
-        && below.is_below(own)
+    if let [Some(below), Some(number)] = numbers
+        && below.is_below(number)
     {
-        return look(lines[number].span().of(text)).filter(|one| matches!(one.look, Look::Numbered(_)));
+        return look(own).filter(|one| matches!(one.look, Look::Numbered(..)));
+    }
+    let marks = [below, own].map(|line| Mark::at_start(content(line)).map(|mark| mark.style));
+    if shape == LineShape::Item && is_alone && (marks[0] != marks[1] || number + 1 == line_below) {
+        return look(own).filter(|one| matches!(one.look, Look::Numbered(..)));
     }
     if shape != LineShape::Text {
         return None;
@@ -410,5 +379,5 @@ pub(super) fn next_title<'text>(text: &'text str, lines: &[Line], number: usize)
     let is_title = below.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() && is_alone)
         && column(own) == column(below)
         && (is_alone || has_room(own, below, width(below).max(NARROWEST_PROSE)));
-    look(own).filter(|one| is_title && matches!(one.look, Look::Numbered(_)))
+    look(own).filter(|one| is_title && matches!(one.look, Look::Numbered(..)))
 }
