@@ -56,6 +56,10 @@ impl Sections {
         for unit in (0..of_units.len()).filter(|unit| is_heading[*unit] == 0) {
             let headings = units.names.above(unit).filter(|name| is_heading[name.start] == 1);
             for (place, heading) in headings.enumerate() {
+                // Text below a box has a section of its own.
+                if place == 0 && of_units[unit] != of_units[heading.start] {
+                    break;
+                }
                 let (own, all) = best.entry(heading.start).or_insert((None, unit));
                 if place == 0 && own.is_none_or(|own| more_relevant(unit, own)) {
                     *own = Some(unit);

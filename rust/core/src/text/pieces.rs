@@ -30,6 +30,7 @@ mod page_headers_footers;
 pub(crate) mod records;
 mod references;
 mod sentence_ends;
+mod sentence_numbers;
 mod sentence_quotes;
 mod sentence_tails;
 mod sentences;

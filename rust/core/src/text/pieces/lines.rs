@@ -125,7 +125,22 @@ pub(super) fn page_lines(text: &str, check: &Check) -> Result<Vec<Line>> {
         blanks = if is_blank { blanks + 1 } else { 0 };
         kept.push(line);
     }
+    mark_numbers(text, &mut kept);
     Ok(kept)
+}
+
+/// Gives numbers alone on a line that begin entries of several lines the shape of text: they are of lots or tasks, not of pages.
+fn mark_numbers(text: &str, lines: &mut [Line]) {
+    for number in 0..lines.len() {
+        let is = |line: usize, shape: LineShape| lines.get(line).is_some_and(|line| line.shape == shape);
+        let begins = lines[number].shape == LineShape::PageNumber
+            && number.checked_sub(1).is_none_or(|above| is(above, LineShape::Blank))
+            && is(number + 1, LineShape::Text)
+            && is(number + 2, LineShape::Text);
+        if begins && lines[number].span().of(text).bytes().all(|byte| byte.is_ascii_digit()) {
+            lines[number].shape = LineShape::Text;
+        }
+    }
 }
 
 /// Whether a line is nothing but the bullet of the item below it, as readers of PDFs leave it.

@@ -110,7 +110,8 @@ fn authors(entry: &str) -> Option<Authors> {
     }
     let third = words.next();
     // `Le Goff, J.`
-    if first.len() <= LONGEST_PARTICLE && !first.ends_with(',') && second.ends_with(',') && !is_initial(second) {
+    let is_particle = first.len() <= LONGEST_PARTICLE && !first.ends_with(',') && !is_opener(first);
+    if is_particle && second.starts_with(char::is_uppercase) && second.ends_with(',') && !is_initial(second) {
         return third.is_some_and(is_initial).then_some(Authors::Inverted);
     }
     // Names of several words: `de la Cruz, A.`

@@ -21,6 +21,7 @@ use super::lines::content;
 use super::links::Links;
 use super::list_marks::Mark;
 use super::marks::{is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening, is_terminal};
+use super::sentence_numbers::{goes_on_counting, is_numbered, is_numbering, is_part_of_date, is_roman};
 use super::sentence_quotes::{continues_quote, goes_on_after_quote};
 use super::sentence_tails::{attached_end, note_after};
 use super::table_captions::is_caption;
@@ -246,6 +247,8 @@ impl<'text> Prose<'text> {
                 (is_east_asian(next) || self.is_joint(start, start + stopped.len(), after))
                     && self.full_stop_ends(stopped, after)
             }
+            // A line to be filled in.
+            Some('.') if body.ends_with(".....") => false,
             Some('.') if body.ends_with("..") || is_closed => {
                 !(continues || is_closed && continues_quote(after) || repeats_argument(body, after))
             }
@@ -392,45 +395,6 @@ fn is_plain_letter(sentence: &str, letter: &str) -> bool {
     let is_measure = matches!(letter, "h" | "m" | "s" | "g" | "l" | "t");
     is_single && before.ends_with(['\'', '’'])
         || is_measure && before.trim_end_matches(' ').ends_with(|c: char| c.is_ascii_digit())
-}
-
-/// Whether this numbers the text after it: `12`, `1.2`, `IV`, `B`.
-fn is_numbering(word: &str) -> bool {
-    let digits = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && word.len() <= 6;
-    !word.is_empty() && (digits || is_roman(word) || (word.len() == 1 && word.as_bytes()[0].is_ascii_alphabetic()))
-}
-
-/// Whether a day or a month of a date in numbers ends here: `1. 2. 2024`.
-fn is_part_of_date(label: &str, word: &str, after: &str) -> bool {
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let is_short = |length: usize| (1..=2).contains(&length);
-    let next = digits(after);
-    let is_month = || after[next..].starts_with('.') && digits(after[next + 1..].trim_start()) == 4;
-    let is_day_above = || {
-        let day = label.strip_suffix('.').map(last_word);
-        day.is_some_and(|day| is_short(day.len()) && digits(day) == day.len())
-    };
-    is_short(word.len()) && digits(word) == word.len() && (is_short(next) && is_month() || next == 4 && is_day_above())
-}
-
-/// Whether an ordinal and a comma or a small word stand before another one: `am 2. und 4. Dienstag`.
-fn goes_on_counting(label: &str) -> bool {
-    let one = label.trim_end_matches(|c: char| c.is_lowercase() || c == ',').trim_end();
-    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-    one.len() < label.len() && one.strip_suffix('.').is_some_and(|one| is_number(last_word(one)))
-}
-
-/// Whether the number of a document follows its name: `Ger. Offen. No. 2,740,113`.
-fn is_numbered(word: &str, after: &str) -> bool {
-    let number = ["No.", "Nos.", "Nr.", "№"].iter().find_map(|label| after.strip_prefix(label)).map(str::trim_start);
-    word.len() <= 6
-        && word.starts_with(char::is_uppercase)
-        && number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-/// A small Roman numeral, or empty.
-fn is_roman(word: &str) -> bool {
-    word.bytes().all(|byte| b"IVX".contains(&byte)) && word.len() <= 5
 }
 
 /// Whether dots after an argument say that it may be repeated: `cp [OPTION]... SOURCE... DIRECTORY`.

@@ -143,10 +143,15 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             let below = below.and_then(|below| Some((found.get(below)?.look, lines.get(below + 1)?.shape)));
             let is_gap = lines.get(number + 1).is_none_or(|line| line.shape == LineShape::Blank);
             let is_first = first == Some(number);
-            let look = titles.look(look, line.span().of(text), is_first, is_gap).above(below, is_first);
+            // Sections with numbers may have one without above them.
+            let names_all = is_first && is_gap && main.is_none();
+            let look = titles.look(look, line.span().of(text), names_all).above(below, is_first);
             // The look of the sections that end here, if no other title looks like this one.
             let ends = main.filter(|(_, last)| number > *last && !seen.contains(&look)).map(|(look, _)| look);
-            seen.push(look);
+            // A title above the first of them may look like those below the last one.
+            if main.is_none_or(|(main, _)| main == look || seen.contains(&main)) {
+                seen.push(look);
+            }
             let level = levels.next(look, ends.filter(|main| *main != look));
             lines[number].shape = LineShape::Title(base + level);
         }

@@ -174,7 +174,7 @@ impl Units {
                 sections.push(start..border.start);
                 start = border.start;
             }
-            end = border.end.max(start);
+            end = end.max(border.end);
         }
         sections.extend((start < self.spans.len()).then_some(start..self.spans.len()));
         sections

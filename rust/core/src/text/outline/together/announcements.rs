@@ -146,7 +146,13 @@ impl Groups<'_> {
             && numbered(self.view.unit(next)).is_none();
         // In a mail, what is quoted below was said before.
         let is_quoted = self.view.unit(next).starts_with('>') && !text.starts_with('>');
-        let is_question = self.view.is_lone_question(unit) && !self.view.is_question(next) && !is_quoted;
+        // Nor is a list of questions answered by the text below it.
+        let is_of_list = kind == BlockKind::Item
+            && next_kind != BlockKind::Item
+            && unit > 0
+            && self.view.outline.kind(unit - 1) == BlockKind::Item
+            && self.view.is_question(unit - 1);
+        let is_question = self.view.is_lone_question(unit) && !self.view.is_question(next) && !is_quoted && !is_of_list;
         let start = match self.view.question_start(unit, next) {
             Some(start) => start,
             None if is_entry => start,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::entries::turn_label;
+use super::entry_starts::turn_label;
 use super::speakers::{Counts, lone_name};
 use crate::text::page::{Block, BlockKind};
 

@@ -170,6 +170,13 @@ fn named_date(text: &str, at: usize) -> Option<usize> {
         return Some(if year > end && is_year(bytes, year) { year + 4 } else { end });
     }
     let month = day_at + day + spaces(bytes, day_at + day);
+    // `2 Nov, 09:12`
+    let (name, rest) =
+        text.get(month..)?.split_at_checked(text.get(month..)?.bytes().take_while(u8::is_ascii_alphabetic).count())?;
+    let has_clock = rest.strip_prefix(", ").is_some_and(|time| clock(time.as_bytes(), 0).is_some());
+    if has_clock && name.len() > 2 && MONTHS.iter().any(|month| month.starts_with(name)) {
+        return Some(month + name.len());
+    }
     let end = named(text, month, &MONTHS)?;
     is_year(bytes, end).then_some(end + 4)
 }

@@ -118,6 +118,9 @@ impl<'text> Neighbours<'_, 'text> {
         });
         let above = look(text).filter(|above| begins && above.look != Look::Plain);
         let is_ended = ends_sentence(text) || width(text) > WIDEST_LINE;
+        let is_next =
+            |above: Mark| candidate.mark.is_some_and(|own| own.is_bare() && !own.number.follows(above.number));
+        let is_quantity = Mark::at_start(content(text)).is_some_and(|above| above.is_bare() && is_next(above));
         match candidate.look {
             _ if is_mark => false,
             Look::Plain if self.starts_clauses() => false,
@@ -130,6 +133,8 @@ impl<'text> Neighbours<'_, 'text> {
             // `Hauptstr. 12`
             Look::Label(_) if is_bare_label(own) && !is_ended => false,
             Look::Capitals | Look::Label(_) | Look::Page | Look::Outer => is_ended || is_short || above.is_some(),
+            // Quantities: `2 tsp Salt` above `1 tsp Sugar`.
+            Look::Numbered(..) if is_quantity => false,
             Look::Numbered(..) => is_ended || above.is_some() || is_after_item,
         }
     }

@@ -4,6 +4,7 @@ use super::super::lines::{Line, LineShape};
 use super::super::wrapping::{column, ends_sentence, width};
 use super::Candidates;
 use super::look::{Candidate, Look, look};
+use crate::text::outline::is_admonition;
 
 /// Bytes of the longest abbreviation in capitals that may be a title among others.
 const LONGEST_ACRONYM: usize = 5;
@@ -35,7 +36,9 @@ pub(super) fn add_plain<'text>(text: &'text str, lines: &[Line], found: &mut Can
     let titles = PlainTitles {
         are_below_first: of_look(Look::Plain).iter().skip(1).all(|line| !is_blank(line + 1)),
         are_close: of_look(Look::Plain).iter().any(|line| !is_blank(line + 1)),
-        has_capitals: of_look(Look::Capitals).iter().any(|line| own(*line).len() > LONGEST_ACRONYM),
+        has_capitals: of_look(Look::Capitals)
+            .iter()
+            .any(|line| own(*line).len() > LONGEST_ACRONYM && !is_admonition(own(*line))),
     };
     let plain = of_look(Look::Plain).len();
     if plain == 0 {
@@ -81,10 +84,11 @@ pub(super) fn add_plain<'text>(text: &'text str, lines: &[Line], found: &mut Can
 impl PlainTitles {
     /// The look of a title, from that of its line: an abbreviation among others is no outer one, and the first line of a page, which
     /// alone has a blank line below it, names all of it.
-    pub(super) fn look(self, look: Look, line: &str, is_first: bool, is_gap: bool) -> Look {
+    pub(super) fn look(self, look: Look, line: &str, names_all: bool) -> Look {
         match look {
             Look::Capitals if !self.has_capitals && line.len() <= LONGEST_ACRONYM && self.are_close => Look::Plain,
-            Look::Plain if is_first && is_gap && self.are_close && self.are_below_first => Look::Page,
+            Look::Capitals if is_admonition(line) => Look::Plain,
+            Look::Plain if names_all && self.are_close && self.are_below_first => Look::Page,
             look => look,
         }
     }

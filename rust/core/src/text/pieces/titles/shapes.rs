@@ -26,6 +26,22 @@ const BRACKETS: [(char, char); 5] = [('[', ']'), ('【', '】'), ('＜', '＞'),
 /// What stands before the name of an author.
 const BY: [&str; 8] = ["By", "by", "Von", "Par", "Por", "Di", "Door", "Autor:"];
 
+/// Labels of what is about a page, not on its subject: a credit, a day, another page.
+const CREDITS: [&str; 40] = [
+    "Photo", "Photos", "Photograph", "Image", "Picture", "Credit", "Source", "Foto", "Bild", "Quelle", "Crédit",
+    "Fuente", "Updated", "Published", "Posted", "Effective", "Stand", "Aktualisiert", "Veröffentlicht", "Publié",
+    "Actualizado", "Publicado", "Aggiornato", "Related", "Last updated", "Last modified", "Last reviewed",
+    "Last revised", "Image source", "Photo credit", "Read more", "Read also", "See also", "Lesen Sie auch",
+    "Lire aussi", "Leia também", "Dernière mise à jour", "Ultimo aggiornamento", "Última atualização",
+    "Última actualización",
+];
+
+/// Lines between the paragraphs of an article that are no part of it.
+const ADVERTISEMENTS: [&str; 9] = [
+    "Advertisement", "ADVERTISEMENT", "Anzeige", "Werbung", "Publicité", "Publicidad", "Pubblicità", "Publicidade",
+    "Share this article",
+];
+
 /// Words and bytes of a line with a version or a day.
 const MOST_WORDS_OF_DATE: usize = 4;
 const LONGEST_DATE: usize = 40;
@@ -61,13 +77,28 @@ impl<'text> Neighbours<'_, 'text> {
     pub(super) fn is_line_of_head(&self, candidate: &Candidate) -> bool {
         let own = content(self.text_of(self.number));
         let words = own.split_whitespace().count();
+        if candidate.look == Look::Plain && (is_credit(own) || ADVERTISEMENTS.contains(&own)) {
+            return true;
+        }
         if candidate.look == Look::Plain
-            && BY.iter().any(|by| own.split_once(' ').is_some_and(|(first, name)| first == *by && is_person(name)))
+            && BY.iter().any(|by| {
+                own.split_once(' ')
+                    .is_some_and(|(first, name)| first == *by && is_person(name.split(',').next().unwrap_or_default()))
+            })
         {
             return true;
         }
         let is_blank = |line: usize| self.lines[line].shape == LineShape::Blank;
         let Some(above) = (0..self.number).rev().find(|line| !is_blank(*line)) else { return false };
+        // Who signs: `Kind regards,`, then the name.
+        let is_signed = candidate.look == Look::Plain
+            && self.is_alone()
+            && above + 1 < self.number
+            && above.checked_sub(1).is_none_or(is_blank)
+            && self.text_of(above).ends_with([',', '，']);
+        if is_signed {
+            return true;
+        }
         // Directly below the first line, which no sentence ends.
         let is_below_title = self.is_alone()
             && self.is_gap()
@@ -156,4 +187,9 @@ impl<'text> Neighbours<'_, 'text> {
         let is_one = begins && ends_sentence(self.text_of(below)) && around.filter(|line| is_year(*line)).count() > 1;
         is_one.then_some(Candidate { look: Look::Plain, mark: None })
     }
+}
+
+/// Whether a line says where a picture is from, when a page changed, or what to read next, after a few words and a colon.
+fn is_credit(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(label, _)| CREDITS.contains(&label.trim_end()))
 }
