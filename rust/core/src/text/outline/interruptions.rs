@@ -82,9 +82,9 @@ impl View<'_> {
         if rest == unit + 1 {
             let numbered = self.after_rules(rest + 1);
             // A head without a number is a paragraph.
-            let is_alone = |unit: usize| self.paragraphs[unit] == unit;
+            let begins = |unit: usize| self.paragraphs[unit] == unit;
             let is_lone =
-                || rest + 1 < self.spans.len() && is_alone(rest) && is_alone(rest + 1) && is_open(self.unit(unit));
+                || rest + 1 < self.spans.len() && begins(rest) && begins(rest + 1) && is_open(self.unit(unit));
             let is_end = (numbered > rest + 1 || is_lone()) && self.is_head(unit, rest, numbered);
             return if is_end { numbered } else { self.after_figure(unit, rest).max(self.after_notes(unit, rest)) };
         }

@@ -6,10 +6,9 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::lines::{Line, LineShape, content, page_lines};
+use super::lines::{Line, LineShape, bold_line_end, content, page_lines};
 use super::list_marks::{Mark, Style, System};
 use super::references::is_entry;
-use super::sentences::bold_line_end;
 use super::wrapping::{column, ends_sentence};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};

@@ -17,6 +17,9 @@ const LONGEST_TITLE: usize = 100;
 /// Bytes of a mark alone on its line.
 const LONGEST_LONE_MARK: usize = 6;
 
+/// Bytes of a bold line that is one unit.
+const LONGEST_BOLD_LINE: usize = 160;
+
 /// Bytes of the longest text, so that a line's place takes four bytes.
 const LONGEST_TEXT: usize = u32::MAX as usize;
 
@@ -225,6 +228,13 @@ pub(super) fn indent(line: &str) -> usize {
 /// The line without its indentation and the `>` of quotes.
 pub(super) fn content(line: &str) -> &str {
     line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
+}
+
+/// The end of the bold line at the start of a paragraph: what it says is one unit.
+pub(super) fn bold_line_end(paragraph: &str) -> Option<usize> {
+    let line = paragraph.lines().next()?.trim_end();
+    let bold = line.strip_prefix("**")?.strip_suffix("**")?;
+    (line.len() <= LONGEST_BOLD_LINE && !bold.contains("**")).then_some(line.len() - 1)
 }
 
 fn shape(line: &str) -> LineShape {

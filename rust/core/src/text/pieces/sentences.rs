@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::blocks::blocks;
 use super::captions::Captions;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
+use super::lines::bold_line_end;
 use super::long::{push_record, push_units};
 use super::marks::{has_capitals, has_substitutes};
 use super::records::{CueMarks, starts_speech, turn_label};
@@ -20,9 +21,6 @@ const PART_BYTES: usize = 256 * 1024;
 
 /// Bytes after a sentence that may matter for its end: more than the longest link has.
 const LOOKAHEAD_BYTES: usize = 4096;
-
-/// Bytes of a bold line that is one unit.
-const LONGEST_BOLD_LINE: usize = 160;
 
 /// The sentences of a text.
 ///
@@ -126,13 +124,6 @@ fn push_part(
     let next = units.get(complete).map_or(open.end, |unit| unit.start);
     units.truncate(complete);
     next
-}
-
-/// The end of the bold line at the start of a paragraph: what it says is one unit.
-pub(super) fn bold_line_end(paragraph: &str) -> Option<usize> {
-    let line = paragraph.lines().next()?.trim_end();
-    let bold = line.strip_prefix("**")?.strip_suffix("**")?;
-    (line.len() <= LONGEST_BOLD_LINE && !bold.contains("**")).then_some(line.len() - 1)
 }
 
 /// Replaces line ends, which are all soft inside a block, with spaces. Offsets stay the same.

@@ -163,7 +163,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
 fn main_sections(found: &Candidates<'_>) -> Option<(Look, usize)> {
     let titles = || (0..found.of_lines.len()).filter_map(|line| found.get(line).map(|one| (one.look, line)));
     let main = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?.0;
-    let last = titles().filter(|(look, _)| *look == main).map(|(_, line)| line).last()?;
+    let last = titles().rfind(|(look, _)| *look == main).map(|(_, line)| line)?;
     (titles().filter(|(look, _)| *look == main).count() > 1).then_some((main, last))
 }
 

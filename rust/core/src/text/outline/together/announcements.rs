@@ -144,15 +144,7 @@ impl Groups<'_> {
             && !is_listed()
             && is_numbered_title(span(self.view.spans, &(start..next)).of(self.view.text))
             && numbered(self.view.unit(next)).is_none();
-        // In a mail, what is quoted below was said before.
-        let is_quoted = self.view.unit(next).starts_with('>') && !text.starts_with('>');
-        // Nor is a list of questions answered by the text below it.
-        let is_of_list = kind == BlockKind::Item
-            && next_kind != BlockKind::Item
-            && unit > 0
-            && self.view.outline.kind(unit - 1) == BlockKind::Item
-            && self.view.is_question(unit - 1);
-        let is_question = self.view.is_lone_question(unit) && !self.view.is_question(next) && !is_quoted && !is_of_list;
+        let is_question = self.asks(unit, next);
         let start = match self.view.question_start(unit, next) {
             Some(start) => start,
             None if is_entry => start,
@@ -169,6 +161,17 @@ impl Groups<'_> {
             && !self.view.is_question(end);
         let end = if is_short { self.ends[end] } else { end };
         Some(Announced { start, end: self.speaker_end(unit, next, end), is_answer: true })
+    }
+
+    /// Whether a unit is a question that the next one answers.
+    fn asks(&self, unit: usize, next: usize) -> bool {
+        // In a mail, what is quoted below was said before.
+        let is_quoted = self.view.unit(next).starts_with('>') && !self.view.unit(unit).starts_with('>');
+        // The text below a list of questions answers none of them.
+        let is_item = |unit: usize| self.view.outline.kind(unit) == BlockKind::Item;
+        let is_of_list =
+            unit > 0 && is_item(unit) && !is_item(next) && is_item(unit - 1) && self.view.is_question(unit - 1);
+        self.view.is_lone_question(unit) && !self.view.is_question(next) && !is_quoted && !is_of_list
     }
 
     /// The end of what the speaker of `next` says without a word of others, as far as it fits with the question before it.
