@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::view::View;
-use crate::text::page::BlockKind;
+use crate::text::page::{BlockKind, boundary_from};
 
 /// Entries of the shortest series.
 const MIN_ENTRIES: usize = 3;
@@ -79,7 +79,9 @@ fn beginning(line: &str) -> Option<String> {
     if words.next().is_some_and(|word| !word.contains(char::is_numeric)) && words.take(2).any(is_class) {
         return Some(CLASS.to_owned());
     }
-    let term = [" - ", " – ", " — "].into_iter().find_map(|dash| line.split_once(dash));
+    // Most lines have no dash near their start.
+    let start = &line[..boundary_from(line, line.len().min(3 * LONGEST_BEGINNING))];
+    let term = [" - ", " – ", " — "].into_iter().find_map(|dash| start.split_once(dash));
     if term.is_some_and(|(term, meaning)| is_term(term) && meaning.starts_with(char::is_uppercase)) {
         return Some("term".to_owned());
     }

@@ -53,7 +53,8 @@ const JOINTS: [char; 9] = [' ', '\t', '-', '–', '—', '|', ',', '•', '»'];
 /// `ann • 3 hours ago`.
 pub(in crate::text::pieces) fn is_attribution(text: &str) -> bool {
     // `ann 3 hours ago | parent | next`
-    let text = text.find(" ago | ").map_or(text, |at| &text[..at + " ago".len()]);
+    let past = (text.len() <= LONGEST_ATTRIBUTION).then(|| text.find(" ago | ")).flatten();
+    let text = past.map_or(text, |at| &text[..at + " ago".len()]);
     let is_past = text.ends_with(" ago");
     if text.len() > LONGEST_ATTRIBUTION
         || !is_past && !text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, ':' | 'M' | 'm' | ')'))
