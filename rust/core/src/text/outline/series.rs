@@ -22,17 +22,13 @@ const LONGEST_CLASS: usize = 8;
 
 /// The runs of the paragraphs of a series that fit.
 pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
-    let paragraph = |units: &[usize]| {
-        let (start, end) = (units[0], units[0] + units.len());
-        let is_prose = view.outline.kind(start) == BlockKind::Prose;
-        (start..end, if is_prose { beginning(view.unit(start)) } else { None })
-    };
     let mut paragraphs: Vec<(Range<usize>, Option<String>)> = Vec::new();
-    for units in view.paragraphs.chunk_by(PartialEq::eq) {
-        let of_lines = lines(view, units[0]..units[0] + units.len());
-        match of_lines {
-            Some(lines) => paragraphs.extend(lines),
-            None => paragraphs.push(paragraph(units)),
+    for units in view.paragraph_runs() {
+        let is_prose = view.outline.kind(units.start) == BlockKind::Prose;
+        let begins = if is_prose { beginning(view.unit(units.start)) } else { None };
+        match begins.as_deref().and_then(|begins| lines(view, units.clone(), begins)) {
+            Some(lines) => paragraphs.extend(lines.into_iter().map(|line| (line, begins.clone()))),
+            None => paragraphs.push((units, begins)),
         }
     }
     let mut found = Vec::new();
@@ -44,20 +40,18 @@ pub(super) fn series(view: &View<'_>) -> Vec<Range<usize>> {
     found
 }
 
-/// The lines of a paragraph, if several begin alike.
-fn lines(view: &View<'_>, units: Range<usize>) -> Option<Vec<(Range<usize>, Option<String>)>> {
-    let is_prose = view.outline.kind(units.start) == BlockKind::Prose;
-    // A dictionary's entry has several lines.
-    let first = beginning(view.unit(units.start)).filter(|begins| is_prose && begins != CLASS)?;
+/// The lines of a paragraph, if several begin like this. A dictionary's entry has several lines.
+fn lines(view: &View<'_>, units: Range<usize>, begins: &str) -> Option<Vec<Range<usize>>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for unit in units {
         match found.last_mut() {
             Some(line) if !view.gap(unit).contains('\n') => line.end = unit + 1,
-            _ if beginning(view.unit(unit)).as_ref() == Some(&first) => found.push(unit..unit + 1),
+            None => found.push(unit..unit + 1),
+            _ if beginning(view.unit(unit)).as_deref() == Some(begins) => found.push(unit..unit + 1),
             _ => return None,
         }
     }
-    (found.len() >= MIN_ENTRIES).then(|| found.into_iter().map(|line| (line, Some(first.clone()))).collect())
+    (begins != CLASS && found.len() >= MIN_ENTRIES).then_some(found)
 }
 
 /// Whether this may be a term before a dash: a few words without marks.

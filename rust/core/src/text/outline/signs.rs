@@ -67,9 +67,9 @@ fn is_signal(line: &str) -> bool {
     let line = line.trim_start_matches(['>', ' ']);
     let mark =
         |start: &str| line.strip_prefix(start).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphabetic));
-    let is_line = !line.contains('\n');
+    // Of most units the first byte tells.
     line.starts_with("[!") && line.ends_with(']')
-        || is_line && (mark(":::") || mark("!!! ") || mark("??? "))
+        || (mark(":::") || mark("!!! ") || mark("??? ")) && !line.contains('\n')
         || line.strip_suffix('!').is_some_and(|word| is_admonition(word.trim_matches(['¡', ' ', '\u{a0}'])))
 }
 

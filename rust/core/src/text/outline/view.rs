@@ -105,6 +105,11 @@ impl<'page> View<'page> {
         self.chars[run.end - 1].1 - self.chars[run.start].0 <= MAX_GROUP_CHARS
     }
 
+    /// The units of each paragraph.
+    pub(super) fn paragraph_runs(&self) -> impl Iterator<Item = Range<usize>> {
+        self.paragraphs.chunk_by(PartialEq::eq).map(|units| units[0]..units[0] + units.len())
+    }
+
     /// Whether the first paragraph ends here, and is nothing but lines that are no sentences: what the page is called.
     pub(super) fn is_page_title(&self, unit: usize, next: usize) -> bool {
         let is_line = |unit: usize| self.is_short_line(unit) && !starts_quotation(self.unit(unit));

@@ -41,10 +41,14 @@ pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: 
             lines.push(Line::new(ByteSpan { start: block.span.start, end: block.span.start }, LineShape::Blank));
             numbers.push(number);
         }
-        let own = page_lines(block.span.of(text), check)?;
+        let paragraph = block.span.of(text);
+        // Most are one line without a mark.
+        let may_be_list = paragraph.contains(['\n', '\r', '\x0c', '\u{85}', '\u{2028}', '\u{2029}'])
+            || Mark::at_start(content(paragraph)).is_some_and(|mark| mark.is_sure);
+        let own = if may_be_list { page_lines(paragraph, check)? } else { Vec::new() };
         let is_item = |line: &&Line| line.shape == LineShape::Item;
         // The title above the other lines.
-        let is_bold = own.len() > 1 && bold_line_end(block.span.of(text)).is_some();
+        let is_bold = own.len() > 1 && bold_line_end(paragraph).is_some();
         // Wrapping may move one mark to the start of a line.
         if own.iter().filter(is_item).count() >= MIN_ITEMS || is_bold {
             lines.extend(own.iter().map(|line| line.moved(block.span.start)));

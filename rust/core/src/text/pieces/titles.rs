@@ -121,20 +121,17 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             None if line.shape == LineShape::Item => Mark::at_start(content(line.span().of(text))),
             None => None,
         };
-        let before = own.and_then(|mark| siblings.get(&(mark.style, mark.number.depth())));
+        let sibling = own.and_then(|mark| Some((mark, *siblings.get(&(mark.style, mark.number.depth()))?)));
+        let follows = sibling.is_some_and(|(mark, (before, _))| mark.number.follows(before));
+        let is_title = sibling.map(|(_, (_, is_title))| is_title);
         // The last one of a list has text below it, too.
-        let before = own.zip(before).filter(|(mark, (before, _))| mark.number.follows(*before));
-        let candidate = match before.map(|(_, (_, is_title))| *is_title) {
+        let candidate = match is_title.filter(|_| follows) {
             None => candidate,
             Some(false) => None,
             Some(true) => candidate.or_else(|| next_title(text, lines, number)),
         };
         // A list in a section: its numbers are not those of the titles.
-        let is_inside = candidate.is_none()
-            && own.is_some_and(|mark| {
-                let sibling = siblings.get(&(mark.style, mark.number.depth()));
-                sibling.is_some_and(|(before, is_title)| *is_title && !mark.number.follows(*before))
-            });
+        let is_inside = candidate.is_none() && is_title == Some(true) && !follows;
         if let Some(mark) = own.filter(|_| !is_inside) {
             siblings.insert((mark.style, mark.number.depth()), (mark.number, candidate.is_some()));
         }
@@ -162,9 +159,8 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
 /// The look of the sections with numbers or labels, if there are several, and the line of the last one.
 fn main_sections(found: &Candidates<'_>) -> Option<(Look, usize)> {
     let titles = || (0..found.of_lines.len()).filter_map(|line| found.get(line).map(|one| (one.look, line)));
-    let main = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?.0;
-    let last = titles().rfind(|(look, _)| *look == main).map(|(_, line)| line)?;
-    (titles().filter(|(look, _)| *look == main).count() > 1).then_some((main, last))
+    let (main, first) = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?;
+    titles().rfind(|(look, line)| *look == main && *line > first)
 }
 
 /// Whether a line is bold, as a title is, and does not end with a colon.

@@ -112,8 +112,8 @@ pub(super) fn is_title_of_post(lines: &Lines<'_>, line: usize, text: &str) -> bo
     (1..=LONGEST_TITLE).contains(&text.len())
         && lines.begins_part(line)
         && indent(text) == 0
-        && !ends_sentence(text)
         && lines.get(line + 1).is_some_and(is_byline)
+        && !ends_sentence(text)
 }
 
 /// `00:01:20 ANN LEE`

@@ -2,7 +2,7 @@
 
 use super::run::{Lines, Run};
 use super::speakers::speaker;
-use crate::text::page::BlockKind;
+use crate::text::page::{BlockKind, boundary_from};
 use crate::text::pieces::wrapping::ends_sentence;
 
 /// Words and bytes of the name of a field: `Monday to Friday`.
@@ -80,7 +80,9 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
 
 /// The end of the name of a field at the start of a line, with its colon.
 fn field_name_end(line: &str) -> Option<usize> {
-    let (name, value) = line.split_once(": ").filter(|(name, _)| name.len() <= LONGEST_NAME)?;
+    let start = &line[..boundary_from(line, line.len().min(LONGEST_NAME + 2))];
+    let name = &line[..start.find(": ").filter(|end| *end <= LONGEST_NAME)?];
+    let value = &line[name.len() + 2..];
     let is_name = name.starts_with(|c: char| c.is_alphabetic() && !c.is_lowercase())
         && name.split(' ').count() <= MAX_NAME_WORDS
         && !name.contains([',', ';', '?', '!', '"', '|'])

@@ -367,15 +367,11 @@ pub(super) fn next_title<'text>(text: &'text str, lines: &[Line], number: usize)
         (number + 1..lines.len()).find(|line| !is_blank(line)).filter(|line| is_alone || *line == number + 1)?;
     let own = lines[number].span().of(text);
     let (below, shape) = (lines[line_below].span().of(text), lines[line_below].shape);
+    let marks = [below, own].map(|line| Mark::at_start(content(line)));
+    let [style, own_style] = marks.map(|mark| mark.map(|mark| mark.style));
     // `2. Related work` above `2.1. Counting`
-    let numbers = [below, own].map(|line| Mark::at_start(content(line)).map(|mark| mark.number));
-    if let [Some(below), Some(number)] = numbers
-        && below.is_below(number)
-    {
-        return look(own).filter(|one| matches!(one.look, Look::Numbered(..)));
-    }
-    let marks = [below, own].map(|line| Mark::at_start(content(line)).map(|mark| mark.style));
-    if shape == LineShape::Item && is_alone && (marks[0] != marks[1] || number + 1 == line_below) {
+    let is_parent = matches!(marks, [Some(below), Some(own)] if below.number.is_below(own.number));
+    if is_parent || shape == LineShape::Item && is_alone && (style != own_style || number + 1 == line_below) {
         return look(own).filter(|one| matches!(one.look, Look::Numbered(..)));
     }
     if shape != LineShape::Text {
