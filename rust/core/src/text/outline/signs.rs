@@ -53,6 +53,11 @@ pub(super) fn answers(question: &str, answer: &str) -> bool {
     label(answer).zip(label(question)).is_some_and(|(answer, question)| QUESTION_LABELS.contains(&(question, answer)))
 }
 
+/// Whether a unit begins with the label of an answer.
+pub(super) fn is_answer(unit: &str) -> bool {
+    label(unit).is_some_and(|label| QUESTION_LABELS.iter().any(|(_, answer)| *answer == label))
+}
+
 /// Whether a unit means little without what follows: it ends with a colon, it is a field of a wiki's template without a
 /// value, or it is bold as a title is.
 pub(super) fn introduces(unit: &str) -> bool {
@@ -77,11 +82,15 @@ fn is_signal(line: &str) -> bool {
 pub(super) fn is_label(unit: &str) -> bool {
     let is_capital = |text: &str| {
         text.chars().nth(1).is_some_and(char::is_alphabetic)
-            && text.split(' ').count() <= MAX_LABEL_WORDS
             && !text.contains(char::is_lowercase)
+            && text.split(' ').count() <= MAX_LABEL_WORDS
             && text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | ',' | '&'))
     };
-    let admonition = || unit.trim_start_matches('*').split_once(':').is_some_and(|(word, _)| is_admonition(word));
+    let admonition = || {
+        let unit = unit.trim_start_matches('*');
+        unit.find(|c: char| !c.is_alphabetic())
+            .is_some_and(|end| unit[end..].starts_with(':') && is_admonition(&unit[..end]))
+    };
     unit.strip_suffix('.').is_some_and(is_capital) || admonition()
 }
 

@@ -6,7 +6,7 @@ mod lists;
 use std::ops::Range;
 
 use super::code::is_comment;
-use super::signs::{answers, introduces, is_name, is_open, is_question, is_quotation, starts_quotation};
+use super::signs::{answers, introduces, is_answer, is_name, is_open, is_question, is_quotation, starts_quotation};
 use super::{MIN_NAMED_ROWS, Node, Outline, has_blank_line};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -219,7 +219,8 @@ impl<'page> View<'page> {
     /// Where the question starts that ends with `unit`, if its label and that of `next` say so: `Q:`, `A:`.
     pub(super) fn question_start(&self, unit: usize, next: usize) -> Option<usize> {
         let asks = |unit: &usize| answers(self.unit(*unit), self.unit(next));
-        (unit.saturating_sub(MAX_QUESTION)..=unit).rev().filter(|_| self.gap(next).contains('\n')).find(asks)
+        let is_answer = self.gap(next).contains('\n') && is_answer(self.unit(next));
+        (unit.saturating_sub(MAX_QUESTION)..=unit).rev().filter(|_| is_answer).find(asks)
     }
 
     /// The speaker of the turn that begins with a unit: the words of its label without numbers.

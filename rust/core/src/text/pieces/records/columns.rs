@@ -165,7 +165,8 @@ impl<'text> Shape<'text> {
             || is_path(first_word(text))
             || is_frame(text.trim_start())
             || marks.has_tight_separator()
-            || marks.has_digit() && text.split(' ').filter(|word| is_number(word)).nth(1).is_some();
+            || marks.has_digit()
+                && text.split_whitespace().take(COMPARED_WORDS).filter(|word| is_number(word)).nth(1).is_some();
         is_row.then(|| Self::of(text))
     }
 

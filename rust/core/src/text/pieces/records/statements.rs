@@ -85,7 +85,10 @@ fn is_clause_of_list(text: &str) -> bool {
 
 /// The line without the comment at its end.
 pub(super) fn without_comment(text: &str) -> &str {
-    let comment = [" // ", " # ", " -- ", " /* "].iter().filter_map(|mark| text.find(mark)).min();
+    let starts = |place: &&[u8]| {
+        matches!(place, [b' ', b'/', b'/' | b'*', b' '] | [b' ', b'-', b'-', b' '] | [b' ', b'#', b' ', _])
+    };
+    let comment = text.as_bytes().windows(4).position(|place| starts(&place));
     text[..comment.unwrap_or(text.len())].trim_end()
 }
 
@@ -149,13 +152,16 @@ fn is_call(code: &str) -> bool {
 
 /// A statement that a keyword starts, or that ends as only statements do.
 fn is_statement(code: &str) -> bool {
-    let has_mark = code.contains(['(', ')', '{', '}', '=', ';', '<', '[', '"', '\'', '$', '&'])
-        || code.contains("::")
-        || code.contains("->");
+    // Most lines are prose, and their first word tells.
+    let has_mark = || {
+        code.contains(['(', ')', '{', '}', '=', ';', '<', '[', '"', '\'', '$', '&'])
+            || code.contains("::")
+            || code.contains("->")
+    };
     let mut words = code.split([' ', '(', ':', ';', '{']);
     let word = words.next().unwrap_or_default();
     let ends = code.ends_with([';', '{', '}', ':', ',', '(', ')', '[', ']', '\\', '>']);
-    let count = code.split(' ').count();
+    let count = || code.split(' ').count();
     if code.ends_with('{')
         || code.ends_with("};")
         || code.ends_with("});")
@@ -168,7 +174,7 @@ fn is_statement(code: &str) -> bool {
         word,
         "fi" | "done" | "esac" | "then" | "pass" | "break" | "continue" | "else" | "do" | "try" | "finally" | "end"
     ) {
-        return code.trim_end_matches([';', ':']) == word || (ends && has_mark);
+        return code.trim_end_matches([';', ':']) == word || (ends && has_mark());
     }
     if matches!(word, "import" | "package" | "use" | "module" | "from") {
         let names = code.split(' ').skip(1);
@@ -178,23 +184,23 @@ fn is_statement(code: &str) -> bool {
                     || !name.ends_with('.') && is_path(name)
             });
         return are_names
-            && (count == 2
+            && (count() == 2
                 || code.contains(" import ")
                 || code.contains(" from ")
                 || code.contains(" as ")
                 || code.ends_with(';'));
     }
     if KEYWORDS.contains(&word) || SHELL.contains(&word) {
-        let is_return = matches!(word, "return" | "raise" | "throw" | "exit" | "set" | "cd") && count <= 2;
+        let is_return = matches!(word, "return" | "raise" | "throw" | "exit" | "set" | "cd") && count() <= 2;
         return is_return
-            || (has_mark && ends)
+            || (ends && has_mark())
             || matches!(word, "return" | "echo" | "export" | "local")
-                && has_mark
+                && has_mark()
                 && code.contains(['(', '"', '$', '='])
             || code.ends_with(':') && is_python_head(word);
     }
     // `int count;`, `total -= x / 2;`
-    code.ends_with(';') && (has_mark && code.matches([';', '(', '=', ')']).count() > 1 || count <= 2)
+    code.ends_with(';') && (has_mark() && code.matches([';', '(', '=', ')']).count() > 1 || count() <= 2)
 }
 
 fn is_python_head(word: &str) -> bool {

@@ -31,8 +31,9 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
 
 /// How deep a line of a tree stands, from 1.
 fn depth(line: &str) -> Option<usize> {
-    let (before, _) = line.split_once("── ").or_else(|| line.split_once("-- "))?;
     let is_branch = |c: char| matches!(c, '│' | '├' | '└' | '|' | '`' | '+' | ' ' | '\u{a0}');
-    let forks = before.ends_with(['├', '└', '|', '`', '+']);
-    (forks && before.chars().all(is_branch)).then(|| before.chars().count() / BRANCH + 1)
+    let name = line.trim_start_matches(is_branch);
+    let before = &line[..line.len() - name.len()];
+    let forks = before.ends_with(['├', '└', '|', '`', '+']) && (name.starts_with("── ") || name.starts_with("-- "));
+    forks.then(|| before.chars().count() / BRANCH + 1)
 }

@@ -12,6 +12,9 @@ use super::super::wrapping::width;
 const WIDEST: usize = 80;
 const WIDEST_PLAIN: usize = 60;
 
+/// Bytes of the longest line with a heading: four a character.
+pub(super) const LONGEST: usize = 4 * WIDEST;
+
 /// Words of the longest heading, and of one without capitals, number or label.
 const MOST_WORDS: usize = 12;
 const MOST_PLAIN_WORDS: usize = 7;
@@ -72,7 +75,7 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     let line = content(line);
     let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).filter(|line| !line.contains("**"));
     let line = bold.unwrap_or(line);
-    if line.len() > 4 * WIDEST
+    if line.len() > LONGEST
         || line.contains('\n')
         || width(line) > WIDEST
         || line.contains(['|', '=', '{', '}', '<', '>', ';', '\\', '\t', '@', '_'])

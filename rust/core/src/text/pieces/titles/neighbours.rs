@@ -7,7 +7,7 @@ use super::super::page_headers_footers::is_numbered_head;
 use super::super::records::{is_attribution, is_person};
 use super::super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
 use super::Candidates;
-use super::look::{Candidate, Look, has_small, is_open, look};
+use super::look::{Candidate, LONGEST, Look, has_small, is_open, look};
 use crate::text::outline::{goes_on_in_lower_case, is_quotation, starts_quotation};
 
 /// Wider lines are prose, whether a sentence ends in them or not.
@@ -57,7 +57,7 @@ impl<'text> Neighbours<'_, 'text> {
 
     pub(super) fn candidate(&self) -> Option<Candidate<'text>> {
         let line = &self.lines[self.number];
-        if !matches!(line.shape, LineShape::Text | LineShape::Item) {
+        if !matches!(line.shape, LineShape::Text | LineShape::Item) || line.span().len() > LONGEST {
             return None;
         }
         let candidate = look(self.text_of(self.number))
