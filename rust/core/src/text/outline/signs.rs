@@ -106,7 +106,7 @@ pub(super) fn is_name(unit: &str) -> bool {
     let is_word = |word: &str| word.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’'));
     name.is_some_and(|name| {
         let first = name.split(' ').next().unwrap_or_default();
-        name.split(' ').count() < MAX_LABEL_WORDS
+        name.split(' ').nth(MAX_LABEL_WORDS - 1).is_none()
             && name.starts_with(char::is_uppercase)
             && name.chars().nth(1).is_some()
             && name.split(' ').all(is_word)

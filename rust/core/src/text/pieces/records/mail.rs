@@ -12,6 +12,9 @@ const OTHERS: [&str; 39] = [
     "主题", "宛先", "件名",
 ];
 
+/// Characters up to the colon of a field.
+const LONGEST_FIELD: usize = 24;
+
 /// Fields of a header, with the sender.
 const MIN_FIELDS: usize = 3;
 const MAX_FIELDS: usize = 16;
@@ -32,8 +35,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
 
 /// The name of a line's field, in lower case and without emphasis, if headers have it.
 fn field(line: &str) -> Option<String> {
-    let (name, _) = line.split_once([':', '：'])?;
-    let name = name.trim_matches(['*', ' ']).to_lowercase();
+    let end = line.char_indices().take(LONGEST_FIELD).find(|(_, c)| matches!(c, ':' | '：'))?.0;
+    let name = line[..end].trim_matches(['*', ' ']).to_lowercase();
     (SENDERS.contains(&name.as_str()) || OTHERS.contains(&name.as_str())).then_some(name)
 }
 

@@ -85,10 +85,13 @@ fn is_clause_of_list(text: &str) -> bool {
 
 /// The line without the comment at its end.
 pub(super) fn without_comment(text: &str) -> &str {
-    let starts = |place: &&[u8]| {
-        matches!(place, [b' ', b'/', b'/' | b'*', b' '] | [b' ', b'-', b'-', b' '] | [b' ', b'#', b' ', _])
+    let bytes = text.as_bytes();
+    let starts = |mark: usize| {
+        let after = &bytes[mark..];
+        let is_mark = [&b"// "[..], b"# ", b"-- ", b"/* "].iter().any(|mark| after.starts_with(mark));
+        mark.checked_sub(1).filter(|space| is_mark && bytes[*space] == b' ')
     };
-    let comment = text.as_bytes().windows(4).position(|place| starts(&place));
+    let comment = memchr::memchr3_iter(b'/', b'#', b'-', bytes).find_map(starts);
     text[..comment.unwrap_or(text.len())].trim_end()
 }
 

@@ -76,8 +76,8 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).filter(|line| !line.contains("**"));
     let line = bold.unwrap_or(line);
     if line.len() > LONGEST
-        || line.contains('\n')
         || width(line) > WIDEST
+        || line.contains('\n')
         || line.contains(['|', '=', '{', '}', '<', '>', ';', '\\', '\t', '@', '_'])
     {
         return None;

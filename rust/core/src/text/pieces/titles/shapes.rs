@@ -122,8 +122,8 @@ impl<'text> Neighbours<'_, 'text> {
         let own = content(self.text_of(self.number));
         let below = self.text_of(self.below?);
         let is_title = own.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
-            && own.split_whitespace().count() <= MOST_WORDS_WITH_MARKS
             && width(own) <= WIDEST_WITH_MARKS
+            && own.split_whitespace().count() <= MOST_WORDS_WITH_MARKS
             && !own.ends_with(|c: char| is_terminal(c) || c.is_ascii_punctuation() && c != ')')
             && !own.contains(['|', '=', '{', '<', '@', '_', '\t', '*', '`', '[', '#', ';', '"', '“'])
             && !own.match_indices(". ").any(|(at, _)| !own[..at].ends_with(|c: char| c.is_ascii_digit()))
@@ -146,11 +146,11 @@ impl<'text> Neighbours<'_, 'text> {
     /// `Sec. 12. Penalties.` and `3. Fees.` between blank lines, `1. SERVICES.` above its clause `1.1`.
     pub(super) fn with_stop(&self) -> Option<Candidate<'text>> {
         let own = content(self.text_of(self.number)).strip_suffix('.')?;
-        let words = own.split_whitespace().count();
-        let next = self.below.and_then(|below| self.mark(below));
-        let below = self.below.map_or("", |below| self.text_of(below));
         look(own).filter(|one| {
             let Some(mark) = one.mark.filter(|_| self.is_alone()) else { return false };
+            let words = own.split_whitespace().count();
+            let next = self.below.and_then(|below| self.mark(below));
+            let below = self.below.map_or("", |below| self.text_of(below));
             let is_label = matches!(one.look, Look::Label(_));
             let title = own[mark.end..].trim_start_matches(['.', ':', ' ']);
             let counts = mark.style.system == System::Decimal || is_label && mark.style.system == System::Upper;
