@@ -13,6 +13,7 @@ pub(crate) mod abbreviations;
 mod amounts;
 mod blocks;
 mod captions;
+mod card_ends;
 pub(crate) mod graphemes;
 mod header_rows;
 mod inline_items;

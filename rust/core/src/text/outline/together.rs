@@ -16,7 +16,7 @@ use super::interruptions::interrupted;
 use super::pairs::pairs;
 use super::replies::replies;
 use super::series::series;
-use super::signs::{is_signature, starts_quotation};
+use super::signs::{is_signature, is_source, starts_quotation};
 use super::view::View;
 use super::{Name, Outline};
 use crate::error::Result;
@@ -215,8 +215,11 @@ impl Groups<'_> {
                 self.joins[next] = self.view.fits(unit..self.ends[next]);
                 let quotation = self.view.paragraphs[unit];
                 let begins = self.view.unit(quotation);
-                let is_quoted =
-                    begins.starts_with('>') || starts_quotation(begins) || is_signature(self.view.unit(next));
+                let is_quoted = begins.starts_with('>')
+                    || starts_quotation(begins)
+                    || is_signature(self.view.unit(next))
+                    || self.view.outline.kind(next) == BlockKind::Source
+                    || is_source(self.view.unit(next), true);
                 if self.joins[next] && is_quoted && self.view.fits(quotation..next) {
                     self.join(quotation..next);
                 }

@@ -21,13 +21,16 @@ const STATEMENTS: [&str; 18] = [
 ];
 
 /// Also those of symbol fonts, as PDFs have them.
-const BULLETS: &str = "-*+»›•‣◦▪▫●○◎■□◆◇▲△▼▽·∙⦁・･–—⁃►▶▸▹➢➤➔➜❖✓✔✅☑☐✗✘❌★☆👉⚠🔹🔸\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
+const BULLETS: &str = "-*+»›•‣◦▪▫●○◎■□◆◇▲△▼▽·∙⦁・･–—⁃►▶▸▹➢➤→➔➜❖✓✔✅☑☐✗✘❌★☆👉⚠🔹🔸\u{f0a7}\u{f0b7}\u{f0d8}\u{f0fc}";
 
 /// Bullets that need no space after them: no text starts with them.
 const TIGHT_BULLETS: &str = "•‣◦▪●○◎■□◆◇⦁・･►➢\u{f0a7}\u{f0b7}\u{f0d8}";
 
 /// What asks for the picture of a character.
 const AS_EMOJI: char = '\u{fe0f}';
+
+/// What shows a digit as a key, which the mark of an item may be: `1️⃣`.
+const KEYCAP: &str = "\u{fe0f}\u{20e3}";
 
 /// Bytes of the longest word before a number.
 const LONGEST_LABEL: usize = 24;
@@ -156,6 +159,11 @@ fn is_directive(text: &[u8]) -> bool {
 
 /// `①`, `⑴`, `第三条`
 fn symbol(text: &str, first: char) -> Option<Mark<'_>> {
+    if let Some(after) = text[first.len_utf8()..].strip_prefix(KEYCAP) {
+        let style = Style { label: "", opening: None, closing: Some('\u{20e3}'), system: System::Other };
+        let number = decimal(first.to_digit(10)?);
+        return Some(Mark { style, number, is_sure: true, end: text.len() - after.len() });
+    }
     let start = match first {
         '①'..='⑳' => '①',
         '⑴'..='⒇' => '⑴',

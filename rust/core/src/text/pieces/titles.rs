@@ -3,6 +3,7 @@
 //! Capitals, numbers (`1.2 Scope`) and labels (`Chapter 3`) show a heading also between lines of text; other titles need a
 //! blank line or the start of a list. A line is read with the lines next to it only, so that the time is linear.
 
+mod front_matter;
 mod levels;
 mod look;
 mod neighbours;
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
 use crate::text::outline::has_blank_line;
 use crate::text::page::{Block, BlockKind, ByteSpan};
+use front_matter::FrontMatter;
 use levels::Levels;
 use look::{Candidate, Look, look};
 use neighbours::{Neighbours, next_title};
@@ -104,12 +106,15 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             below,
             is_first: first == Some(number),
         };
-        let candidate = page.candidate().filter(|one| (plain && !has_marked) || one.look != Look::Plain);
+        let candidate = page.candidate();
+        let candidate = candidate
+            .filter(|one| (plain && !has_marked) || one.look != Look::Plain || !plain && page.is_below_label());
         found.insert(number, candidate);
         below = Some(number);
     }
     let titles = if plain && !has_marked { add_plain(text, lines, &mut found) } else { PlainTitles::default() };
     let main = main_sections(&found);
+    let front = FrontMatter::of(text, lines, &found, first);
     let mut seen: Vec<Look> = Vec::new();
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut levels = Levels::default();
@@ -143,11 +148,15 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             // Sections with numbers may have one without above them.
             let names_all = is_first && is_gap && main.is_none();
             let look = titles.look(look, line.span().of(text), names_all).above(below, is_first);
+            let look = if is_first && front.is_below_first { Look::Page } else { look };
             // The look of the sections that end here, if no other title looks like this one.
             let ends = main.filter(|(_, last)| number > *last && !seen.contains(&look)).map(|(look, _)| look);
             // A title above the first of them may look like those below the last one.
             if main.is_none_or(|(main, _)| main == look || seen.contains(&main)) {
                 seen.push(look);
+            }
+            if front.end == Some(number) {
+                levels.close(front.look);
             }
             let level = levels.next(look, ends.filter(|main| *main != look));
             lines[number].shape = LineShape::Title(base + level);

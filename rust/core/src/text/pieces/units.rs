@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::blocks::blocks;
+use super::card_ends::with_card_ends;
 use super::items::with_items;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
 use super::records::{CueMarks, with_records, with_turns};
@@ -259,6 +260,7 @@ impl Parts {
             }
             None => with_turns(text, Cow::Owned(blocks(text, check)?)),
         };
+        let layout = &with_card_ends(text, layout, has_markup);
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut leaves: Vec<Leaf> = Vec::new();
         let mut labels: Vec<Label> = Vec::new();

@@ -71,9 +71,12 @@ pub(super) fn is_read(name: &[u8]) -> bool {
     matches!(
         name,
         b"aria-expanded"
+            | b"aria-controls"
             | b"aria-hidden"
             | b"class"
             | b"colspan"
+            | b"data-bs-toggle"
+            | b"data-toggle"
             | b"hidden"
             | b"open"
             | b"popover"
@@ -88,7 +91,8 @@ impl Attributes {
     pub(super) fn add(&mut self, name: &[u8], value: &[u8]) {
         let word = value.trim_ascii();
         match name {
-            b"aria-expanded" => self.discloses = true,
+            b"aria-expanded" | b"aria-controls" => self.discloses = true,
+            b"data-toggle" | b"data-bs-toggle" => self.discloses |= is_any(word, &[b"collapse"]),
             b"aria-hidden" => self.is_aria_hidden = word.eq_ignore_ascii_case(b"true"),
             b"class" => {
                 let classes = || word.split(u8::is_ascii_whitespace);

@@ -17,7 +17,7 @@ use super::display::Shown;
 use super::elements::{self, ElementRole};
 use super::events::{Event, Events};
 use super::tables::OpenTable;
-use crate::text::page::ByteSpan;
+use crate::text::page::{ByteSpan, boundary_from};
 
 pub(super) struct StartTag<'tag> {
     pub(super) name: &'tag [u8],
@@ -41,9 +41,14 @@ impl StartTag<'_> {
     }
 }
 
+/// Bytes of a source that tell whether it is XHTML.
+const START_BYTES: usize = 1024;
+
 /// The open elements, outermost first. A *depth* is an index into this list.
 pub(super) struct Tree<'source> {
     source: &'source str,
+    /// Whether `<script/>` has no content: XML says so, HTML does not.
+    is_xhtml: bool,
     done: Events,
     open: Vec<Open>,
     /// The number of each name. Names come from untrusted pages, so the map hashes them with a random key.
@@ -72,6 +77,12 @@ pub(super) struct Tree<'source> {
     spoken: usize,
 }
 
+/// Whether a source begins as XHTML does.
+fn is_xhtml(source: &str) -> bool {
+    let start = &source[..boundary_from(source, START_BYTES)];
+    start.trim_start_matches('\u{feff}').starts_with("<?xml") || start.contains("=\"http://www.w3.org/1999/xhtml\"")
+}
+
 struct Open {
     /// The number of the name.
     name: usize,
@@ -89,6 +100,7 @@ impl<'source> Tree<'source> {
     pub(super) fn new(source: &'source str) -> Self {
         Self {
             source,
+            is_xhtml: is_xhtml(source),
             done: Events::default(),
             open: Vec::new(),
             names: HashMap::new(),
@@ -185,6 +197,10 @@ impl<'source> Tree<'source> {
         }
         let name = self.number(tag.name);
         let role = self.elements[name].0;
+        let content = elements::content(tag.name);
+        if tag.self_closing && self.is_xhtml && content.is_some() {
+            return None;
+        }
         match role {
             ElementRole::Ignored | ElementRole::Void => return None,
             ElementRole::Drawing | ElementRole::Math if tag.self_closing => return None,
@@ -215,7 +231,7 @@ impl<'source> Tree<'source> {
             ElementRole::Title => self.push(tag, name, ElementRole::Hidden),
             _ => self.push(tag, name, role),
         }
-        elements::content(tag.name)
+        content
     }
 
     /// Ends the elements whose end tags are optional before this one.

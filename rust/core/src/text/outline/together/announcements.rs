@@ -7,7 +7,7 @@ use super::super::signs::{
 use super::super::{NodeKind, has_blank_line, span};
 use super::{Announced, Groups};
 use crate::text::page::BlockKind;
-use crate::text::pieces::table_captions::is_caption;
+use crate::text::pieces::table_captions::{is_caption, is_figure, is_note};
 
 /// Bytes of an answer that stands alone.
 const SHORTEST_ANSWER: usize = 25;
@@ -52,10 +52,20 @@ impl Groups<'_> {
             (BlockKind::Prose, BlockKind::Prose) if text == "::" => true,
             (_, BlockKind::Source) => true,
             (BlockKind::Row, BlockKind::Caption | BlockKind::Prose) if self.view.is_caption(next) => {
-                self.are_captions_below || !self.view.is_row(next + 1)
+                (self.are_captions_below || !self.view.is_row(next + 1))
+                    && !(is_figure(text) && self.has_caption_above(unit))
             }
+            (BlockKind::Row, BlockKind::Prose) if is_note(text) => true,
+            // `* Without fishing boats.`
+            (BlockKind::Row, BlockKind::Item) => text.starts_with('*') && !self.view.outline.has_items(next),
             _ => false,
         }
+    }
+
+    /// Whether a caption stands above the table of this unit.
+    fn has_caption_above(&self, unit: usize) -> bool {
+        let table = self.view.leaf(unit).units.start;
+        table.checked_sub(1).is_some_and(|above| self.view.is_caption(above))
     }
 
     /// What the text up to this unit announces, if `next` is it or its start.

@@ -33,6 +33,8 @@ const ALPHABETS: [&str; 17] = [
 pub(crate) struct Number {
     /// `[1, 2]` in `1.2`, or one number; zeros after them.
     parts: [u32; 4],
+    /// Of `12A` 1.
+    suffix: u32,
     /// Of a letter its code point.
     pub(super) letter: Option<u32>,
     /// Of `iv` 4.
@@ -56,7 +58,11 @@ impl Number {
         let same = self.parts.iter().zip(&other.parts).take_while(|(part, other)| part == other).count();
         let is_next_part = self.parts.get(same).is_some_and(|part| *part == other.parts[same] + 1)
             && self.parts[same + 1..].iter().all(|part| *part <= 1);
-        other.letter.zip(self.letter).is_some_and(is_next_letter) || is_next(other.roman, self.roman) || is_next_part
+        let is_next_suffix = self.parts == other.parts && self.suffix == other.suffix + 1;
+        other.letter.zip(self.letter).is_some_and(is_next_letter)
+            || is_next(other.roman, self.roman)
+            || is_next_part && self.suffix == 0
+            || is_next_suffix
     }
 
     /// Whether it is a part of another one: 1.2 of 1.
@@ -111,8 +117,18 @@ pub(super) fn value(text: &str, is_labelled: bool) -> Option<(Number, System, us
             parts[1] = u32::from(letter - b'a') + 1;
             length = text.len() - rest.len() + 1;
         }
+        // `12A`
+        let after = &text[length..];
+        let mut letters = after.bytes().take_while(u8::is_ascii_uppercase);
+        let suffix = letters.next().filter(|_| {
+            letters.next().is_none()
+                && (after[1..].starts_with(['.', ')', ':'])
+                    || is_labelled && (after.len() == 1 || after[1..].starts_with(' ')))
+        });
+        let suffix = suffix.map_or(0, |letter| u32::from(letter - b'A') + 1);
+        length += usize::from(suffix > 0);
         let is_plausible = parts.iter().all(|part| *part < 1000) && !text[length..].starts_with([',', '%']);
-        return is_plausible.then_some((Number { parts, ..Number::default() }, System::Decimal, length));
+        return is_plausible.then_some((Number { parts, suffix, ..Number::default() }, System::Decimal, length));
     }
     if let Some((value, length)) = han_number(text) {
         return Some((decimal(value), System::Other, length));
@@ -129,7 +145,7 @@ pub(super) fn value(text: &str, is_labelled: bool) -> Option<(Number, System, us
 }
 
 pub(super) const fn decimal(value: u32) -> Number {
-    Number { parts: [value, 0, 0, 0], letter: None, roman: None }
+    Number { parts: [value, 0, 0, 0], suffix: 0, letter: None, roman: None }
 }
 
 /// At most four digits, and their bytes.

@@ -48,7 +48,7 @@ pub(in crate::text::pieces) fn with_records(text: &str, blocks: &[Block], check:
     if found.is_empty() {
         return Ok(blocks.to_vec());
     }
-    let mut result = Vec::with_capacity(blocks.len());
+    let mut result: Vec<Block> = Vec::with_capacity(blocks.len());
     let mut found = found.into_iter().peekable();
     // The end of the last run.
     let mut covered = 0;
@@ -58,6 +58,7 @@ pub(in crate::text::pieces) fn with_records(text: &str, blocks: &[Block], check:
             result.push(*block);
             continue;
         }
+        let first_part = result.len();
         let mut at = of_block.start.max(covered);
         while let Some((first, run)) = found.next_if(|(first, _)| *first < of_block.end) {
             result.extend(prose(text, &lines[at..first]));
@@ -66,6 +67,9 @@ pub(in crate::text::pieces) fn with_records(text: &str, blocks: &[Block], check:
         }
         result.extend(prose(text, &lines[at.min(of_block.end)..of_block.end]));
         covered = at;
+        if let Some(first) = result.get_mut(first_part) {
+            first.ends = block.ends;
+        }
     }
     Ok(result)
 }

@@ -11,14 +11,21 @@ impl Look {
     /// The look of a heading, from that of the heading below it and the shape of the line below that.
     pub(super) fn above(self, below: Option<(Self, LineShape)>, is_first: bool) -> Self {
         match (self, below) {
-            (Self::Plain, Some((Self::Plain, LineShape::Item))) => Self::Outer,
             (Self::Plain | Self::Capitals, Some(_)) if is_first => Self::Page,
+            (Self::Plain, Some((Self::Plain, _))) => Self::Outer,
             _ => self,
         }
     }
 }
 
 impl Levels {
+    /// Ends the headings of a look, and those in them.
+    pub(super) fn close(&mut self, look: Option<Look>) {
+        if let Some(place) = self.0.iter().rposition(|other| Some(*other) == look) {
+            self.0.truncate(place);
+        }
+    }
+
     /// The level of the next heading of this look: that of the last such one, or one below all that are open; of `ends` if that
     /// is the look of sections which end before it.
     pub(super) fn next(&mut self, look: Look, ends: Option<Look>) -> u8 {

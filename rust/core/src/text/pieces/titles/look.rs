@@ -1,5 +1,9 @@
 //! How a line looks like a heading, whatever stands around it.
 
+use std::hash::BuildHasher as _;
+
+use rustc_hash::FxBuildHasher;
+
 use super::super::abbreviations::is_opener;
 use super::super::lines::content;
 use super::super::list_marks::{Mark, System};
@@ -10,10 +14,14 @@ use super::super::wrapping::width;
 
 /// Characters of the longest heading, and of one without capitals, number or label.
 const WIDEST: usize = 80;
+const WIDEST_LABELLED: usize = 120;
 const WIDEST_PLAIN: usize = 60;
 
-/// Bytes of the longest line with a heading: four a character.
+/// Bytes of the longest line with a heading.
 pub(super) const LONGEST: usize = 4 * WIDEST;
+
+/// Letters of words that have capitals in titles, unless they are shorter: `Discussion and Analysis of Results`.
+const SHORTEST_CAPITAL: usize = 5;
 
 /// Words of the longest heading, and of one without capitals, number or label.
 const MOST_WORDS: usize = 12;
@@ -28,8 +36,8 @@ const OPEN_WORDS: [&str; 26] = [
 /// How a line looks like a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// `Chapter 3`, `§ 5 Title`: the bytes of the label.
-    Label(usize),
+    /// `Chapter 3`, `§ 5 Title`: a hash of the label.
+    Label(u64),
     /// The depth of its number, 2 for `1.2 Scope`, and its form.
     Numbered(usize, Form),
     /// Or bold.
@@ -76,7 +84,7 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     let bold = line.strip_prefix("**").and_then(|line| line.strip_suffix("**")).filter(|line| !line.contains("**"));
     let line = bold.unwrap_or(line);
     if line.len() > LONGEST
-        || width(line) > WIDEST
+        || width(line) > WIDEST_LABELLED
         || line.contains('\n')
         || line.contains(['|', '=', '{', '}', '<', '>', ';', '\\', '\t', '@', '_'])
     {
@@ -103,7 +111,9 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     let ends = title
         .trim_end_matches(is_closing)
         .ends_with(|c: char| is_terminal(c) || matches!(c, ',' | ':' | '、' | '，' | '：' | '-' | '–' | '—'));
-    if ends || is_bracketed || is_caption(line) || words > MOST_WORDS {
+    let is_long = words > MOST_WORDS || width(line) > WIDEST;
+    let is_labelled = mark.is_some_and(|mark| !mark.style.label.is_empty()) && is_title_case(title);
+    if ends || is_bracketed || is_caption(line) || is_long && !is_labelled {
         return None;
     }
     let begins = title.trim_start_matches(['"', '“', '\'', '‘', '«', '¿']).chars().next();
@@ -112,7 +122,9 @@ pub(super) fn look(line: &str) -> Option<Candidate<'_>> {
     let look = match mark {
         // `The 12 men`, `Lee J. R. Hall`
         Some(_) if !may_label(label) || title.chars().nth(1) == Some('.') => return None,
-        Some(_) if !label.is_empty() && (title.is_empty() || starts_title) => Look::Label(label.len()),
+        Some(_) if !label.is_empty() && (title.is_empty() || starts_title || is_remark(title)) => {
+            Look::Label(FxBuildHasher.hash_one(label.to_lowercase()))
+        }
         Some(mark) if label.is_empty() && starts_title => Look::Numbered(mark.number.depth(), Form::of(&mark, line)),
         None if starts_title && !has_small(title) && title.chars().filter(|c| c.is_uppercase()).count() > 2 => {
             Look::Capitals
@@ -148,6 +160,20 @@ fn without_pictograph(line: &str) -> &str {
         word.chars().all(|c| matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}'))
     };
     line.split_once(' ').filter(|(word, _)| is_pictograph(word)).map_or(line, |(_, title)| title)
+}
+
+/// `(January 20, 2024)`
+fn is_remark(title: &str) -> bool {
+    title.strip_prefix('(').and_then(|title| title.strip_suffix(')')).is_some_and(|title| !title.contains(['(', ')']))
+}
+
+/// Whether all words but short ones begin with capitals.
+pub(super) fn is_title_case(title: &str) -> bool {
+    let is_capital = |word: &str| {
+        !word.starts_with(char::is_lowercase)
+            || word.chars().take_while(|c| c.is_alphabetic()).count() < SHORTEST_CAPITAL
+    };
+    title.split_whitespace().all(is_capital)
 }
 
 /// Whether a word may stand before the number of a heading: not one that starts sentences.

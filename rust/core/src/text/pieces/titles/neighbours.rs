@@ -5,6 +5,7 @@ use super::super::lines::{Line, LineShape, content};
 use super::super::list_marks::{Mark, System};
 use super::super::page_headers_footers::is_numbered_head;
 use super::super::records::{is_attribution, is_person};
+use super::super::table_captions::is_caption;
 use super::super::wrapping::{NARROWEST_PARAGRAPH, column, continues_sentence, ends_sentence, has_room, width};
 use super::Candidates;
 use super::look::{Candidate, LONGEST, Look, has_small, is_open, look};
@@ -67,7 +68,7 @@ impl<'text> Neighbours<'_, 'text> {
             .or_else(|| self.year())
             .or_else(|| self.dated())
             .or_else(|| self.with_marks())?;
-        if self.is_line_of_head(&candidate) {
+        if self.is_line_of_head(&candidate) || is_caption(content(self.text_of(self.number))) {
             return None;
         }
         // `12          Handbook`
@@ -77,7 +78,8 @@ impl<'text> Neighbours<'_, 'text> {
         // `30 days` is an item of a list.
         let is_numbered = |mark: Mark| {
             let marked = content(self.text_of(self.number))[..mark.end].ends_with(['.', ')', '、', '．']);
-            !self.has_markup || mark.style.label.is_empty() && marked
+            let is_apart = self.is_alone() && self.is_gap();
+            !self.has_markup || if mark.style.label.is_empty() { marked } else { is_apart }
         };
         if line.shape == LineShape::Item && !candidate.mark.is_some_and(is_numbered)
             || candidate.look == Look::Plain && self.names_source()
@@ -155,9 +157,16 @@ impl<'text> Neighbours<'_, 'text> {
         self.below.is_some_and(|below| self.mark(below).is_some_and(is_letter))
     }
 
-    /// Whether `Article 9` stands directly above.
-    fn is_below_label(&self) -> bool {
-        self.number.checked_sub(1).is_some_and(|above| is_bare_label(self.text_of(above)))
+    /// Whether a sentence stands above a blank line.
+    fn is_below_sentence(&self) -> bool {
+        self.is_alone() && self.number.checked_sub(2).is_some_and(|above| ends_sentence(self.text_of(above)))
+    }
+
+    /// Whether `Article 9` stands directly above, or above a blank line.
+    pub(super) fn is_below_label(&self) -> bool {
+        let is_blank = |line: &usize| self.lines[*line].shape == LineShape::Blank;
+        let above = self.number.checked_sub(1 + usize::from(self.number > 1 && is_blank(&(self.number - 1))));
+        above.is_some_and(|above| !is_blank(&above) && is_bare_label(self.text_of(above)))
     }
 
     /// Whether a blank line stands below.
@@ -184,7 +193,7 @@ impl<'text> Neighbours<'_, 'text> {
             // A menu of titles names nothing.
             return !is_plain
                 || next.look != Look::Plain
-                || (self.is_first && is_gap)
+                || ((self.is_first || self.is_below_sentence()) && is_gap)
                 || (self.starts_list(below) && !self.is_in_menu());
         }
         let is_marked = candidate.mark.is_some_and(|mark| mark.is_sure) && !matches!(candidate.look, Look::Label(_));

@@ -6,7 +6,7 @@ use super::super::list_marks::System;
 use super::super::marks::is_terminal;
 use super::super::records::is_person;
 use super::super::wrapping::{ends_sentence, has_room, width};
-use super::look::{Candidate, Look, is_plain, look};
+use super::look::{Candidate, Look, is_plain, is_title_case, look};
 use super::neighbours::{NARROWEST_PROSE, Neighbours};
 use crate::text::outline::is_quotation;
 
@@ -26,6 +26,9 @@ const BRACKETS: [(char, char); 5] = [('[', ']'), ('【', '】'), ('＜', '＞'),
 /// What stands before the name of an author.
 const BY: [&str; 8] = ["By", "by", "Von", "Par", "Por", "Di", "Door", "Autor:"];
 
+/// What stands between the names of authors.
+const AND: [&str; 7] = [", ", " and ", " & ", " und ", " et ", " y ", " e "];
+
 /// Labels of what is about a page, not on its subject: a credit, a day, another page.
 const CREDITS: [&str; 40] = [
     "Photo", "Photos", "Photograph", "Image", "Picture", "Credit", "Source", "Foto", "Bild", "Quelle", "Crédit",
@@ -41,6 +44,9 @@ const ADVERTISEMENTS: [&str; 9] = [
     "Advertisement", "ADVERTISEMENT", "Anzeige", "Werbung", "Publicité", "Publicidad", "Pubblicità", "Publicidade",
     "Share this article",
 ];
+
+/// The look of versions and days.
+const VERSION: Look = Look::Label(0);
 
 /// Words and bytes of a line with a version or a day.
 const MOST_WORDS_OF_DATE: usize = 4;
@@ -70,7 +76,7 @@ impl<'text> Neighbours<'_, 'text> {
             is_short && own.contains(['(', '[', '-']) && own.contains('.') && own.split_whitespace().all(is_part);
         let has_version = own.split(' ').count() > 1;
         (is_dated && has_version && self.is_alone() && self.below.is_some())
-            .then_some(Candidate { look: Look::Label(0), mark: None })
+            .then_some(Candidate { look: VERSION, mark: None })
     }
 
     /// Whether this is a line between the title of a page and its text: the author, the day, the version.
@@ -97,6 +103,15 @@ impl<'text> Neighbours<'_, 'text> {
             && above.checked_sub(1).is_none_or(is_blank)
             && self.text_of(above).ends_with([',', '，']);
         if is_signed {
+            return true;
+        }
+        // `Maria K. Olsen and Wei Zhang`, and where they work.
+        if candidate.look == Look::Plain
+            && (0..above).all(is_blank)
+            && !self.is_gap()
+            && are_authors(own)
+            && !ends_sentence(self.below.map_or("", |below| self.text_of(below)))
+        {
             return true;
         }
         // Directly below the first line, which no sentence ends.
@@ -156,7 +171,11 @@ impl<'text> Neighbours<'_, 'text> {
             let counts = mark.style.system == System::Decimal || is_label && mark.style.system == System::Upper;
             let is_parent = next.is_some_and(|next| next.number.is_below(mark.number));
             let is_item = !is_parent && next.is_some_and(|next| next.style == mark.style);
-            let most = if is_label { MOST_WORDS_WITH_MARKS } else { MOST_WORDS_WITH_STOP };
+            let most = match is_label {
+                true if is_title_case(title) => usize::MAX,
+                true => MOST_WORDS_WITH_MARKS,
+                false => MOST_WORDS_WITH_STOP,
+            };
             let is_apart = self.is_gap()
                 || is_parent
                 || is_label && ends_sentence(below) && has_room(own, below, width(below).max(NARROWEST_PROSE));
@@ -187,6 +206,14 @@ impl<'text> Neighbours<'_, 'text> {
         let is_one = begins && ends_sentence(self.text_of(below)) && around.filter(|line| is_year(*line)).count() > 1;
         is_one.then_some(Candidate { look: Look::Plain, mark: None })
     }
+}
+
+/// Whether a line is several names, or one with initials.
+fn are_authors(line: &str) -> bool {
+    let names = AND.iter().fold(vec![line], |names, and| names.iter().flat_map(|name| name.split(and)).collect());
+    let is_name =
+        |name: &&str| is_person(name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '*' | '†')));
+    names.iter().all(is_name) && (names.len() > 1 || line.split(' ').any(|word| word.len() == 2 && word.ends_with('.')))
 }
 
 /// Whether a line says where a picture is from, when a page changed, or what to read next, after a few words and a colon.
