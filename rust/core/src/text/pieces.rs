@@ -24,6 +24,7 @@ mod line_numbers;
 mod lines;
 mod links;
 pub(crate) mod list_marks;
+mod lone_numbers;
 pub(crate) mod long;
 pub(crate) mod marks;
 mod org;
@@ -91,4 +92,9 @@ mod tests {
             ErrorKind::Internal
         );
     }
+}
+
+#[cfg(test)]
+pub(crate) fn debug_blocks(text: &str) -> Vec<crate::text::page::Block> {
+    blocks::blocks(text, &crate::runtime::call::unstopped).unwrap()
 }

@@ -1,6 +1,7 @@
 //! What the words of one unit show: that it asks, introduces what follows, or names a source.
 
 use crate::text::pieces::abbreviations::is_opener;
+use crate::text::pieces::list_marks::Mark;
 use crate::text::pieces::marks::{is_closing, is_emphasis, is_terminal};
 use crate::text::pieces::records::chat_marks::without_end;
 
@@ -64,7 +65,10 @@ pub(super) fn introduces(unit: &str) -> bool {
     let bold = unit.strip_prefix("**").and_then(|unit| unit.strip_suffix("**"));
     let is_title = bold.is_some_and(|title| !title.contains("**"));
     let is_field = unit.starts_with('|') && unit.ends_with('=');
-    without_closing(unit).ends_with([':', '：']) && !unit.ends_with(":::") || is_title || is_field || is_signal(unit)
+    without_closing(unit).ends_with([':', '：']) && !unit.ends_with(":::")
+        // `(2) In this section—`
+        || unit.strip_suffix('—').is_some_and(|unit| unit.ends_with(char::is_alphabetic))
+        || is_title || is_field || is_signal(unit)
 }
 
 /// Whether a line is nothing but the word above a note: `WARNING!`, `> [!NOTE]`, `:::tip`, `!!! note`.
@@ -76,6 +80,30 @@ fn is_signal(line: &str) -> bool {
     line.starts_with("[!") && line.ends_with(']')
         || (mark(":::") || mark("!!! ") || mark("??? ")) && !line.contains('\n')
         || line.strip_suffix('!').is_some_and(|word| is_admonition(word.trim_matches(['¡', ' ', '\u{a0}'])))
+}
+
+/// Words before a proof, a note or an example, as a sentence of their own.
+const RUN_IN: [&str; 30] = [
+    "Proof", "Remark", "Remarks", "Definition", "Note", "Notes", "Solution", "Answer", "Example", "Claim", "Case",
+    "Beweis", "Bemerkung", "Lösung", "Beispiel", "Anmerkung", "Hinweis", "Démonstration", "Preuve", "Remarque",
+    "Exemple", "Demostración", "Solución", "Nota", "Ejemplo", "Dimostrazione", "Esempio", "Osservazione", "Exemplo",
+    "Solução",
+];
+
+/// `Proof.`, `Theorem 2.2 (Lagrange).`
+fn is_run_in(unit: &str) -> bool {
+    let name = unit.trim_matches(is_emphasis).strip_suffix('.').map(|name| name.trim_matches(is_emphasis));
+    name.is_some_and(|name| {
+        let title = name.strip_suffix(')').and_then(|name| name.rsplit_once(" (")).map(|(label, _)| label);
+        let is_statement =
+            |label: &str| Mark::at_start(label).is_some_and(|mark| mark.names_statement() && mark.end == label.len());
+        RUN_IN.contains(&name) || title.is_some_and(is_statement)
+    })
+}
+
+/// Whether a unit is the mark at the end of a proof.
+pub(super) fn ends_proof(unit: &str) -> bool {
+    matches!(unit, "□" | "∎" | "■" | "◻" | "QED" | "Q.E.D.")
 }
 
 /// Whether a sentence labels the rest of its paragraph: `DOVER.`, `NOTE: Coins only.`
@@ -91,7 +119,7 @@ pub(super) fn is_label(unit: &str) -> bool {
         unit.find(|c: char| !c.is_alphabetic())
             .is_some_and(|end| unit[end..].starts_with(':') && is_admonition(&unit[..end]))
     };
-    unit.strip_suffix('.').is_some_and(is_capital) || admonition()
+    unit.strip_suffix('.').is_some_and(is_capital) || admonition() || is_run_in(unit)
 }
 
 /// Whether a word stands before notes that stand out.

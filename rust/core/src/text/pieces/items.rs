@@ -24,6 +24,9 @@ const MAX_LINES_OF_BARE: usize = 3;
 /// The lines of one paragraph that start items, if it is a list.
 const MIN_ITEMS: usize = 2;
 
+/// The marks of one list: their style, and whether they are Roman numbers.
+type Sequence<'text> = (Style<'text>, bool);
+
 /// The blocks of a page with markup, with the items that its markup does not say: paragraphs and lines with numbers.
 pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: &Check) -> Result<Cow<'page, [Block]>> {
     let mut lines: Vec<Line> = Vec::with_capacity(blocks.len());
@@ -99,8 +102,8 @@ pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: 
 /// Gives the lines that start items their shape and depth.
 pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
-    let mut last: HashMap<Style, (usize, Mark, bool)> = HashMap::new();
-    let mut items: Vec<(usize, usize, Style)> = Vec::new();
+    let mut last: HashMap<Sequence, (usize, Mark, bool)> = HashMap::new();
+    let mut items: Vec<(usize, usize, Sequence)> = Vec::new();
     for number in 0..lines.len() {
         let Line { shape, .. } = lines[number];
         let line = lines[number].span();
@@ -130,19 +133,25 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         }
         let is_bullet = mark.style.system == System::Bullet;
         let is_bare = is_bullet || mark.is_bare();
-        let before = last
-            .get(&mark.style)
-            .copied()
-            .filter(|(before, ..)| number - before <= if is_bare { MAX_LINES_OF_BARE } else { MAX_LINES });
-        let is_next = before.filter(|(_, before, has_first)| {
-            is_bullet || (mark.number.follows(before.number) && (*has_first || mark.counts_from_anywhere()))
-        });
+        let before = |sequence: Sequence| {
+            let before = last.get(&sequence).copied();
+            let before =
+                before.filter(|(before, ..)| number - before <= if is_bare { MAX_LINES_OF_BARE } else { MAX_LINES });
+            before.filter(|(_, before, has_first)| {
+                is_bullet || (mark.number.follows(before.number) && (*has_first || mark.counts_from_anywhere()))
+            })
+        };
+        // `i.` comes after `h.` or begins Roman numbers.
+        let (letters, roman) = ((mark.style, false), (mark.style, true));
+        let is_roman = mark.number.is_roman() && before(letters).is_none();
+        let sequence = if is_roman { roman } else { letters };
+        let is_next = before(sequence);
         if let Some((first, ..)) = is_next {
             lines[first].shape = LineShape::Item;
             lines[number].shape = LineShape::Item;
         }
-        last.insert(mark.style, (number, mark, is_next.is_some() || mark.number.is_first()));
-        items.push((number, column(line.of(text)), mark.style));
+        last.insert(sequence, (number, mark, is_next.is_some() || mark.number.is_first()));
+        items.push((number, column(line.of(text)), sequence));
     }
     items.retain(|(number, ..)| lines[*number].shape == LineShape::Item);
     nest(text, lines, &items);
@@ -160,10 +169,10 @@ fn is_inside_paragraph(text: &str, lines: &[Line], number: usize) -> bool {
 }
 
 /// Sets how deep each item stands.
-fn nest(text: &str, lines: &mut [Line], items: &[(usize, usize, Style)]) {
+fn nest(text: &str, lines: &mut [Line], items: &[(usize, usize, Sequence)]) {
     let goes_on = returning(text, lines, items);
     // The columns and marks of open lists, and whether lists of other marks at their column are in their items.
-    let mut open: Vec<(usize, Style, bool)> = Vec::new();
+    let mut open: Vec<(usize, Sequence, bool)> = Vec::new();
     let mut line = 0;
     for ((number, column, style), goes_on) in items.iter().zip(goes_on) {
         if (line..*number).any(|number| ends_list(text, lines, number)) {
@@ -195,9 +204,9 @@ fn introduces(text: &str, lines: &[Line], number: usize) -> bool {
 }
 
 /// For each item whether another one with its column and style follows in the same run of lists.
-fn returning(text: &str, lines: &[Line], items: &[(usize, usize, Style)]) -> Vec<bool> {
+fn returning(text: &str, lines: &[Line], items: &[(usize, usize, Sequence)]) -> Vec<bool> {
     let mut found = vec![false; items.len()];
-    let mut seen: HashSet<(usize, Style)> = HashSet::new();
+    let mut seen: HashSet<(usize, Sequence)> = HashSet::new();
     let mut line = lines.len();
     for (place, (number, column, style)) in items.iter().enumerate().rev() {
         if (number + 1..line).any(|number| ends_list(text, lines, number)) {

@@ -43,7 +43,7 @@ pub(crate) struct Mark<'text> {
     /// Whether the text is an item whatever stands around it.
     pub(super) is_sure: bool,
     /// The end of the mark, without white space after it.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 /// What the marks of one list have in common.
@@ -96,7 +96,7 @@ impl<'text> Mark<'text> {
     }
 
     /// Whether it names a statement: `Lemma 3.2.`
-    pub(super) fn names_statement(&self) -> bool {
+    pub(crate) fn names_statement(&self) -> bool {
         let label = self.style.label;
         STATEMENTS.contains(&label) || self.number.depth() > 1 && label.starts_with(char::is_uppercase)
     }

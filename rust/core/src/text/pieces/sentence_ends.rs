@@ -263,6 +263,8 @@ impl<'text> Prose<'text> {
             Some('!' | '?') if is_word_of(WordClass::Exclaimed, last_word(stopped)) => {
                 !continues && abbreviations::is_opener(first_word(after).0)
             }
+            // `n! / k!`
+            Some('!') if starts_with_operator(after) => false,
             Some('!' | '?') => !continues,
             Some('…') => !continues && !repeats_argument(body, after),
             // Burmese: a comma.
@@ -413,4 +415,10 @@ fn starts_speech(text: &str) -> bool {
     // Wrapping may leave two spaces after it.
     let is_said = |speech: &str| speech.starts_with(char::is_uppercase) && speech.split_whitespace().nth(4).is_some();
     speech.is_some_and(|speech| is_said(speech.trim_start())) || text.starts_with(",,")
+}
+
+/// Whether a formula goes on here: `/ k!`, `= 120`.
+fn starts_with_operator(text: &str) -> bool {
+    let rest = text.strip_prefix(['/', '=', '*', '+', '×', '·', '<', '>']).and_then(|rest| rest.strip_prefix(' '));
+    rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '('))
 }

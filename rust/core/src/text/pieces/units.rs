@@ -9,6 +9,7 @@ use super::blocks::blocks;
 use super::card_ends::with_card_ends;
 use super::items::with_items;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
+use super::lone_numbers::with_lone_numbers;
 use super::records::{CueMarks, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
@@ -254,7 +255,7 @@ impl Parts {
         let has_markup = layout.is_some();
         let layout = &match layout {
             Some(layout) => {
-                let layout = with_turns(text, Cow::Borrowed(layout));
+                let layout = with_turns(text, with_lone_numbers(text, Cow::Borrowed(layout)));
                 let layout = with_items(text, Cow::Owned(with_records(text, &layout, check)?), check)?;
                 Cow::Owned(with_titles(text, &layout, check)?)
             }

@@ -1,8 +1,8 @@
 //! What announces, and what means little without the unit before it.
 
 use super::super::signs::{
-    introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_signature, is_source,
-    is_value, numbered,
+    ends_proof, introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_signature,
+    is_source, is_value, numbered,
 };
 use super::super::{NodeKind, has_blank_line, span};
 use super::{Announced, Groups};
@@ -46,6 +46,7 @@ impl Groups<'_> {
             (BlockKind::Prose | BlockKind::Item, _) if kind == before && !is_new => {
                 text.starts_with('(') && text.trim_end_matches(['.', '!', '?', '。']).ends_with(')')
             }
+            (BlockKind::Prose, BlockKind::Prose) if ends_proof(text) => true,
             (BlockKind::Turn, BlockKind::Turn) => self.view.is_short_reply(next),
             (BlockKind::Code, BlockKind::Prose) => text.starts_with(char::is_lowercase),
             // In reStructuredText, the mark of the code below.

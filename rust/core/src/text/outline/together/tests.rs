@@ -328,3 +328,22 @@ fn commands_sources_directives_entries_and_columns_are_whole() {
                    15 degrees.";
     assert_eq!(groups(&format!("{columns}\n\nNext.\n")), [columns, "Next."]);
 }
+
+#[test]
+fn zz_debug() {
+    let pages: Vec<String> =
+        std::fs::read_to_string("/tmp/q/dbg.txt").unwrap().split("\n=====\n").map(str::to_owned).collect();
+    for page in pages {
+        println!("--------");
+        for block in crate::text::pieces::debug_blocks(&page) {
+            println!(
+                "{:?} c{} l{} e{} {:?}",
+                block.kind,
+                u8::from(block.continues),
+                block.level,
+                block.ends,
+                block.span.of(&page)
+            );
+        }
+    }
+}

@@ -22,6 +22,9 @@ const MAX_TURN_LINES: usize = 20;
 /// Turns before one in which its speaker is looked for.
 const MAX_SPEAKERS: usize = 8;
 
+/// Who writes in chats with programs.
+const ROLES: [&str; 9] = ["User", "Assistant", "Human", "System", "AI", "You", "ChatGPT", "Claude", "Model"];
+
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let line = lines.get(at).ok_or(at + 1)?;
     let first = first_mark(lines, at, line).ok_or(at + 1)?;
@@ -99,7 +102,10 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     for (place, (start, mark)) in starts.iter().enumerate() {
         let stop = starts.get(place + 1).map_or(end, |next| next.0);
         match mark.kind {
-            BlockKind::Turn => blocks.extend(paragraphs(lines, *start..stop)),
+            BlockKind::Turn => {
+                let head = usize::from(mark.family == Family::NameLine);
+                blocks.extend(paragraphs(lines, *start..stop, head));
+            }
             kind => blocks.extend(lines.blocks(*start..stop, kind)),
         }
     }
@@ -188,6 +194,7 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
     let (at, first) = &starts[0];
     let is_each_line = starts.len() == end - at;
     match first.family {
+        Family::Speaker if are_counted(lines, starts) || are_above_lists(lines, starts) => false,
         Family::Speaker => {
             let mut names: Vec<&str> = starts.iter().map(|(line, mark)| name(lines, *line, mark)).collect();
             names.sort_unstable();
@@ -217,11 +224,34 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
     }
 }
 
+/// Whether names are labels that count: `Step 1:`, `Step 2:`.
+fn are_counted(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
+    let mark = |line: usize| lines.get(line).and_then(|text| ListMark::at_start(text.trim_start()));
+    let follows = |pair: &[(usize, Mark)]| {
+        mark(pair[0].0)
+            .zip(mark(pair[1].0))
+            .is_some_and(|(one, next)| one.style == next.style && next.number.follows(one.number))
+    };
+    starts.len() > 1 && starts.windows(2).all(follows)
+}
+
+/// Whether below each name only a list or deeper text stands: `Tasks:`, `Returns:`. Programs have such answers, too.
+fn are_above_lists(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
+    let is_above = |(line, mark): &(usize, Mark)| {
+        let (own, below) = (lines.get(*line).unwrap_or_default(), lines.get(line + 1).unwrap_or_default());
+        let is_role = ROLES.contains(&own.trim().trim_matches(['*', ':']));
+        let is_list = lines.end() > line + 1 && lines.shape(line + 1) == LineShape::Item;
+        mark.end == own.len() && !is_role && !below.is_empty() && (is_list || indent(below) > indent(own))
+    };
+    starts.iter().filter(|start| is_above(start)).count() * 2 > starts.len()
+}
+
 /// Whether times interrupt what somebody says, as in `[00:04] old bridge was`: most entries start in lower case.
 fn is_speech(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     let is_small = |(line, mark): &&(usize, Mark)| {
         let text = lines.get(*line).unwrap_or_default();
-        mark.family == Family::Stamp && mark.kind == BlockKind::Turn && {
+        let is_dated = stamp(text.trim_start()).is_some_and(|stamp| stamp.is_dated());
+        mark.family == Family::Stamp && mark.kind == BlockKind::Turn && !is_dated && {
             let said = text[mark.end..].trim_start();
             text[..mark.end].ends_with([']', ')']) | !text[..mark.end].ends_with([':', '>'])
                 && said.starts_with(char::is_lowercase)

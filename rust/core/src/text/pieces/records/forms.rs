@@ -28,7 +28,13 @@ pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<V
     let name = |field: Field| parts(field).map_or("", |(name, _)| name);
     let value = |field: Field| parts(field).map_or("", |(_, value)| value);
     let is_new = |one: &Field, next: &Field| (one.0..next.0).any(|line| lines.is_blank(line));
-    let forms: Vec<&[Field]> = fields.chunk_by(|one, next| !is_new(one, next)).collect();
+    // `Week 1: Introduction`, `Reading: …`, `Week 2: …`
+    let counted = |field: Field| name(field).trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
+    let is_counted = name(fields[0]).ends_with(|c: char| c.is_ascii_digit() || c == ':')
+        && counted(fields[0]).ends_with(' ')
+        && fields.iter().filter(|field| counted(**field) == counted(fields[0])).count() > 1;
+    let begins = |next: &Field| is_counted && counted(*next) == counted(fields[0]);
+    let forms: Vec<&[Field]> = fields.chunk_by(|one, next| !is_new(one, next) && !begins(next)).collect();
     let are_fields = |form: &&[Field]| {
         let mut names: Vec<&str> = form.iter().copied().map(name).collect();
         names.sort_unstable();
@@ -41,22 +47,22 @@ pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<V
         let of = |form: &[Field]| form.get(place).copied().map(name);
         let first = of(forms[0]);
         first.is_some() && forms.iter().all(|form| of(form) == first)
-    });
+    }) || is_counted;
     let long = forms.iter().filter(|form| form.len() >= MIN_FIELDS).count();
     let is_aligned = |one: &Field| value(*one).starts_with("  ") || value(*one).starts_with('\t');
     let sentences = fields.iter().filter(|one| ends_sentence(value(**one))).count();
     // `Step 1: Open it`
-    let is_counted = fields.iter().any(|one| name(*one).contains(|c: char| c.is_ascii_digit()));
+    let has_number = fields.iter().any(|one| name(*one).contains(|c: char| c.is_ascii_digit()));
     let is_form = long > 0
         && (fields.iter().all(is_aligned)
             || forms.len() > 1 && are_same && 2 * long > forms.len()
-            || (forms.len() > 1 || !is_counted) && sentences * FIELDS_PER_SENTENCE <= fields.len());
+            || (forms.len() > 1 || !has_number) && sentences * FIELDS_PER_SENTENCE <= fields.len());
     // A title may stand above the first field.
-    let begin = |form: &&[Field]| {
-        let blank = (0..form[0].0).rev().find(|line| lines.is_blank(*line));
-        blank.map_or(form[0].0, |blank| blank + 1)
+    let begin = |pair: &[&[Field]]| {
+        let (first, above) = (pair[1][0].0, pair[0].last().map_or(0, |last| last.0));
+        (above..first).rev().find(|line| lines.is_blank(*line)).map_or(first, |blank| blank + 1)
     };
-    let ends = forms.iter().skip(1).map(begin).chain([end]).collect();
+    let ends = forms.windows(2).map(begin).chain([end]).collect();
     (is_form && forms.iter().all(are_fields)).then_some(ends)
 }
 

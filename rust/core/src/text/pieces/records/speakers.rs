@@ -113,7 +113,11 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         return Err(read);
     }
     let ends = turns.iter().skip(1).map(|turn| turn.line).chain([end]);
-    let blocks = turns.iter().zip(ends).flat_map(|(turn, end)| paragraphs(lines, turn.line..end)).collect();
+    let blocks = turns
+        .iter()
+        .zip(ends)
+        .flat_map(|(turn, end)| paragraphs(lines, turn.line..end, turn.below - turn.line))
+        .collect();
     Ok(Run { blocks, end })
 }
 
@@ -195,15 +199,22 @@ pub(super) fn label_end(turn: &str) -> Option<usize> {
     Some(name.len() + lines.take(time.unwrap_or(0)).map(str::len).sum::<usize>())
 }
 
-/// The paragraphs of a turn, and the notices between them, which no speaker says.
-pub(super) fn paragraphs<'page>(lines: &'page Lines<'_>, turn: Range<usize>) -> impl Iterator<Item = Block> + 'page {
+/// The paragraphs of a turn whose head has some lines of its own, and the notices between them, which no speaker says.
+pub(super) fn paragraphs<'page>(
+    lines: &'page Lines<'_>,
+    turn: Range<usize>,
+    head: usize,
+) -> impl Iterator<Item = Block> + 'page {
     let mut at = turn.start;
+    // A reply may be nothing but a picture.
+    let first = turn.start + head;
+    let is_reply = head > 0 && (first + 1..turn.end).all(|line| lines.is_blank(line));
     std::iter::from_fn(move || {
         let start = (at..turn.end).find(|line| !lines.is_blank(*line))?;
         let is = |line: usize, is_true: fn(&str) -> bool| line > turn.start && lines.get(line).is_some_and(is_true);
         // How many reacted may stand below the picture.
         let is_notice = |line: usize| {
-            is(line, is_notice)
+            is(line, is_notice) && !(is_reply && line == first)
                 || is(line, is_count) && is(line - 1, is_notice)
                 || line > turn.start && lines.is_rule(line)
         };

@@ -120,7 +120,7 @@ fn is_name(word: &str) -> bool {
 
 /// `total = 1`, `self.size += 1`, `path := at`, `let x: int = 3`, `NAME="x"`
 fn is_assignment(code: &str) -> bool {
-    let Some(at) = code.find('=') else { return false };
+    let Some(at) = code.find('=').filter(|at| !is_definition(&code[..*at], &code[at + 1..])) else { return false };
     let (target, value) = (code[..at].trim_end(), &code[at + 1..]);
     let target = target.trim_end_matches([':', '+', '-', '*', '/', '|', '&', '?', '.', '<', '>', '!', '=', ' ']);
     let target = target.split(": ").next().unwrap_or_default();
@@ -144,6 +144,16 @@ fn is_assignment(code: &str) -> bool {
         || words.len() == 1 && is_name(target) && value.is_empty()
 }
 
+/// `NGO = non-governmental organisation`, as glossaries have it.
+fn is_definition(name: &str, value: &str) -> bool {
+    let is_word = |word: &str| word.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | ',' | '.' | '\'' | '’'));
+    let begins_small = value.trim_start().starts_with(char::is_lowercase);
+    name.starts_with(char::is_uppercase)
+        && name.ends_with(' ')
+        && value.split_whitespace().count() >= if begins_small { 2 } else { 4 }
+        && value.split_whitespace().all(is_word)
+}
+
 /// `print(x)`, `self.pages.len();`, `foo(a, b) {`, `.filter(x)`
 fn is_call(code: &str) -> bool {
     let Some(open) = code.find('(') else { return false };
@@ -165,7 +175,11 @@ fn is_statement(code: &str) -> bool {
     let word = words.next().unwrap_or_default();
     let ends = code.ends_with([';', '{', '}', ':', ',', '(', ')', '[', ']', '\\', '>']);
     let count = || code.split(' ').count();
-    if code.ends_with('{')
+    if code.ends_with(" \\")
+        || code.ends_with("; do")
+        || code.ends_with("; then")
+        || code.starts_with("sudo ")
+        || code.ends_with('{')
         || code.ends_with("};")
         || code.ends_with("});")
         || code.ends_with(") =>")
