@@ -76,7 +76,13 @@ fn beginning(line: &str) -> Option<String> {
     // Most lines have no dash near their start.
     let start = &line[..boundary_from(line, line.len().min(3 * LONGEST_BEGINNING))];
     let term = [" - ", " – ", " — "].into_iter().find_map(|dash| start.split_once(dash));
-    if term.is_some_and(|(term, meaning)| is_term(term) && meaning.starts_with(char::is_uppercase)) {
+    // A meaning after `=` may begin in lower case.
+    let equal = || start.split_once(" = ").filter(|(_, meaning)| meaning.starts_with(char::is_alphabetic));
+    if term
+        .filter(|(_, meaning)| meaning.starts_with(char::is_uppercase))
+        .or_else(equal)
+        .is_some_and(|(term, _)| is_term(term))
+    {
         return Some("term".to_owned());
     }
     let mut found = String::new();

@@ -90,10 +90,13 @@ const RUN_IN: [&str; 30] = [
     "Solução",
 ];
 
+/// Bytes of the longest such sentence.
+const LONGEST_RUN_IN: usize = 60;
+
 /// `Proof.`, `Theorem 2.2 (Lagrange).`
 fn is_run_in(unit: &str) -> bool {
     let name = unit.trim_matches(is_emphasis).strip_suffix('.').map(|name| name.trim_matches(is_emphasis));
-    name.is_some_and(|name| {
+    name.filter(|name| name.len() <= LONGEST_RUN_IN).is_some_and(|name| {
         let title = name.strip_suffix(')').and_then(|name| name.rsplit_once(" (")).map(|(label, _)| label);
         let is_statement =
             |label: &str| Mark::at_start(label).is_some_and(|mark| mark.names_statement() && mark.end == label.len());

@@ -162,7 +162,15 @@ impl Groups<'_> {
 
     /// Joins the rows that name those below them to the first of these: `Drinks` above `Tea  $2`.
     fn join_named_rows(&mut self, rows: Range<usize>) {
-        let is_name = |row: &usize| row + 1 < rows.end && self.view.cells(*row) == 1 && self.view.cells(row + 1) > 1;
+        let is_spanned = |row: usize| row < rows.end && self.view.unit(row).starts_with('\t');
+        // The first cell of a row may go on in those below it.
+        for row in rows.clone().filter(|row| !is_spanned(*row) && is_spanned(row + 1)) {
+            let end = (row + 1..rows.end).find(|row| !is_spanned(*row)).unwrap_or(rows.end);
+            self.names.push(Name { units: row..row + 1, scope: row + 1..end });
+        }
+        let is_name = |row: &usize| {
+            row + 1 < rows.end && self.view.cells(*row) == 1 && self.view.cells(row + 1) > 1 && !is_spanned(*row)
+        };
         let names: Vec<usize> = rows.clone().filter(is_name).collect();
         let ends = names.iter().skip(1).copied().chain([rows.end]);
         for (name, end) in names.iter().zip(ends) {

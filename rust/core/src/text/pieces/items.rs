@@ -146,6 +146,20 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         let is_roman = mark.number.is_roman() && before(letters).is_none();
         let sequence = if is_roman { roman } else { letters };
         let is_next = before(sequence);
+        // The only part of its parent, where others have several: `2. Paint`, `a. Mix`.
+        let is_again = is_next.is_none()
+            && mark.number.is_first()
+            && !is_bare
+            && last
+                .get(&sequence)
+                .is_some_and(|(before, ..)| number - before <= MAX_LINES && lines[*before].shape == LineShape::Item)
+            && lines[..number].iter().rfind(|line| line.shape != LineShape::Blank).is_some_and(|above| {
+                above.shape == LineShape::Item
+                    && Mark::at_start(content(above.span().of(text))).is_some_and(|above| above.style != mark.style)
+            });
+        if is_again {
+            lines[number].shape = LineShape::Item;
+        }
         if let Some((first, ..)) = is_next {
             lines[first].shape = LineShape::Item;
             lines[number].shape = LineShape::Item;

@@ -314,6 +314,10 @@ impl<'text> Prose<'text> {
 
     /// Whether a full stop ends the sentence before it, with white space and `after` following.
     fn full_stop_ends(&self, sentence: &str, after: &str) -> bool {
+        // `Compl. ¶ 12`
+        if after.starts_with('¶') {
+            return false;
+        }
         let word = last_word(sentence);
         // In a price list, an abbreviation: sentences start with no amount.
         if after.starts_with(|c: char| !c.is_alphabetic()) && starts_with_amount(after) {

@@ -29,6 +29,8 @@ pub(crate) fn is_caption(text: &str) -> bool {
     is_caption_of(text, &TABLES) || is_figure(text) || {
         let rest = text.strip_prefix(TIGHT).map(|rest| rest.trim_start_matches(['림', ' ']));
         rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_numeric()))
+            // Pandoc's.
+            || text.strip_prefix(": ").is_some_and(|text| text.trim_start().starts_with(char::is_uppercase))
     }
 }
 

@@ -211,9 +211,12 @@ impl<'text> Neighbours<'_, 'text> {
 /// Whether a line is several names, or one with initials.
 fn are_authors(line: &str) -> bool {
     let names = AND.iter().fold(vec![line], |names, and| names.iter().flat_map(|name| name.split(and)).collect());
-    let is_name =
-        |name: &&str| is_person(name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '*' | '†')));
-    names.iter().all(is_name) && (names.len() > 1 || line.split(' ').any(|word| word.len() == 2 && word.ends_with('.')))
+    let is_initial = |word: &str| word.len() == 2 && word.ends_with('.') && word.starts_with(char::is_uppercase);
+    let is_name = |name: &&str| {
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '*' | '†'));
+        is_person(&name.split(' ').filter(|word| !is_initial(word)).collect::<Vec<_>>().join(" "))
+    };
+    names.iter().all(is_name) && (names.len() > 1 || line.split(' ').any(is_initial))
 }
 
 /// Whether a line says where a picture is from, when a page changed, or what to read next, after a few words and a colon.
