@@ -41,9 +41,10 @@ pub(crate) fn is_figure(text: &str) -> bool {
 
 fn is_caption_of(text: &str, names: &[&str]) -> bool {
     let mut words = text.split_whitespace();
-    let name = words.next().is_some_and(|word| names.contains(&word.trim_start_matches(['*', '_'])));
+    let name = words.next().unwrap_or_default();
+    // Most texts have no number there.
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'I' | 'V' | 'X'));
-    name && words.next().is_some_and(is_number)
+    words.next().is_some_and(is_number) && names.contains(&name.trim_start_matches(['*', '_']))
 }
 
 /// Whether a line below a table is a note on it: `Source: Harbour office`, `¹ Without fishing boats.`

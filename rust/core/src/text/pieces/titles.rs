@@ -118,7 +118,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
     let mut seen: Vec<Look> = Vec::new();
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut levels = Levels::default();
-    let mut siblings: HashMap<(Style, usize), (Number, bool)> = HashMap::new();
+    let mut siblings: HashMap<(Style, usize, bool), (Number, bool)> = HashMap::new();
     for number in 0..lines.len() {
         let (line, candidate) = (lines[number], found.get(number));
         let own = match candidate {
@@ -126,7 +126,13 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             None if line.shape == LineShape::Item => Mark::at_start(content(line.span().of(text))),
             None => None,
         };
-        let sibling = own.and_then(|mark| Some((mark, *siblings.get(&(mark.style, mark.number.depth()))?)));
+        // `i.` comes after `h.` or begins Roman numbers.
+        let key = own.map(|Mark { style, number, .. }| {
+            let letters = (style, number.depth(), false);
+            let is_next = siblings.get(&letters).is_some_and(|(before, _)| number.follows(*before));
+            (style, number.depth(), number.is_roman() && !is_next)
+        });
+        let sibling = own.zip(key.and_then(|key| siblings.get(&key).copied()));
         let follows = sibling.is_some_and(|(mark, (before, _))| mark.number.follows(before));
         let is_title = sibling.map(|(_, (_, is_title))| is_title);
         // The last one of a list has text below it, too.
@@ -137,8 +143,8 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
         };
         // A list in a section: its numbers are not those of the titles.
         let is_inside = candidate.is_none() && is_title == Some(true) && !follows;
-        if let Some(mark) = own.filter(|_| !is_inside) {
-            siblings.insert((mark.style, mark.number.depth()), (mark.number, candidate.is_some()));
+        if let Some((mark, key)) = own.zip(key).filter(|_| !is_inside) {
+            siblings.insert(key, (mark.number, candidate.is_some()));
         }
         if let Some(Candidate { look, .. }) = candidate {
             let below = (number + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);

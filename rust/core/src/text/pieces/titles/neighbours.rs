@@ -83,10 +83,20 @@ impl<'text> Neighbours<'_, 'text> {
         };
         if line.shape == LineShape::Item && !candidate.mark.is_some_and(is_numbered)
             || candidate.look == Look::Plain && self.names_source()
+            || self.is_first_part(&candidate)
         {
             return None;
         }
         (self.may_follow(&candidate) && self.has_content(&candidate)).then_some(candidate)
+    }
+
+    /// Whether a line with a small letter is an item directly below its parent: `a. Mix the paint`.
+    fn is_first_part(&self, candidate: &Candidate) -> bool {
+        let is_letter = candidate.mark.is_some_and(|mark| mark.style.system == System::Lower);
+        let above = || self.lines[..self.number].iter().rfind(|line| line.shape != LineShape::Blank);
+        let own = &self.lines[self.number];
+        let is_deeper = |above: &Line| above.shape == LineShape::Item && own.depth > above.depth;
+        is_letter && own.shape == LineShape::Item && above().is_some_and(is_deeper)
     }
 
     /// Whether a line names the source of the quotation that is all of the paragraph above it.

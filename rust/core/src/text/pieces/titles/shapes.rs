@@ -106,7 +106,7 @@ impl<'text> Neighbours<'_, 'text> {
             return true;
         }
         // `Maria K. Olsen and Wei Zhang`, and where they work.
-        if candidate.look == Look::Plain
+        if matches!(candidate.look, Look::Plain | Look::Label(_))
             && (0..above).all(is_blank)
             && !self.is_gap()
             && are_authors(own)
