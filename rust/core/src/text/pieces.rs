@@ -93,8 +93,3 @@ mod tests {
         );
     }
 }
-
-#[cfg(test)]
-pub(crate) fn debug_blocks(text: &str) -> Vec<crate::text::page::Block> {
-    blocks::blocks(text, &crate::runtime::call::unstopped).unwrap()
-}

@@ -80,7 +80,7 @@ fn what_announces_is_never_the_end() {
             "Table 1: Prices.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nText.",
             &["Table 1: Prices.\n\n| a | b |\n|---|---|\n| 1 | 2 |", "Text."],
         ),
-        ("All is well. It ends.\n— Ann Lee\n\nText.", &["All is well.", "It ends.\n— Ann Lee", "Text."]),
+        ("All is well. It ends.\n— Ann Lee\n\nText.", &["All is well. It ends.\n— Ann Lee", "Text."]),
         (
             "The cost of it was\n\n7\n\nfive million. Then more.",
             &["The cost of it was\n\n7\n\nfive million.", "Then more."],
@@ -327,23 +327,4 @@ fn commands_sources_directives_entries_and_columns_are_whole() {
                    glue takes nine hours to set at     not be tempted to add more. Four\n\
                    15 degrees.";
     assert_eq!(groups(&format!("{columns}\n\nNext.\n")), [columns, "Next."]);
-}
-
-#[test]
-fn zz_debug() {
-    let pages: Vec<String> =
-        std::fs::read_to_string("/tmp/q/dbg.txt").unwrap().split("\n=====\n").map(str::to_owned).collect();
-    for page in pages {
-        println!("--------");
-        for block in crate::text::pieces::debug_blocks(&page) {
-            println!(
-                "{:?} c{} l{} e{} {:?}",
-                block.kind,
-                u8::from(block.continues),
-                block.level,
-                block.ends,
-                block.span.of(&page)
-            );
-        }
-    }
 }

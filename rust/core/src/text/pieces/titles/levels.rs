@@ -11,6 +11,7 @@ impl Look {
     /// The look of a heading, from that of the heading below it and the shape of the line below that.
     pub(super) fn above(self, below: Option<(Self, LineShape)>, is_first: bool) -> Self {
         match (self, below) {
+            (Self::Plain, Some((Self::Plain, LineShape::Item))) => Self::Outer,
             (Self::Plain | Self::Capitals, Some(_)) if is_first => Self::Page,
             (Self::Plain, Some((Self::Plain, _))) => Self::Outer,
             _ => self,
