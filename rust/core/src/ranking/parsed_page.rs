@@ -101,9 +101,15 @@ impl ParsedPage {
             + self.tokens.as_ref().map_or(0, UnitTokens::bytes)
     }
 
-    /// For each unit the best value of the windows around it; `none` for a unit in no window.
+    /// For each unit the best value of the windows around it; `none` for a unit in no window. The names of a long table's
+    /// columns count for all of its rows, not only for those in a window with them.
     pub(crate) fn best_around(&self, values: &[f32], none: f32) -> Vec<f32> {
-        best_around(self.units.spans.len(), &self.windows, values, none)
+        let mut best = best_around(self.units.spans.len(), &self.windows, values, none);
+        for table in self.units.tables.iter().filter(|table| table.is_long()) {
+            let named = best[table.header.clone()].iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            best[table.rows.clone()].iter_mut().for_each(|row| *row = row.max(named));
+        }
+        best
     }
 
     /// The span of a row: windows first, then units.
