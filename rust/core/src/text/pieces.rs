@@ -17,6 +17,7 @@ mod card_ends;
 pub(crate) mod graphemes;
 mod header_rows;
 mod inline_items;
+mod item_code;
 mod items;
 mod joints;
 mod labels;

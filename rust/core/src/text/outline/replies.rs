@@ -51,9 +51,15 @@ fn reply(view: &View<'_>, quotation: usize) -> Option<Range<usize>> {
         *unit == quotation || text.starts_with('>') && !is_deeper || !view.gap(*unit).contains('\n')
     };
     let units = (quotation..view.spans.len()).take(MAX_UNITS).take_while(is_first_level);
+    let last = units.clone().last()?;
     let question = units.filter(|unit| is_question(view.unit(*unit))).last()?;
-    // The line that says who wrote it.
-    let end = if view.unit(quotation - 1).ends_with(':') { quotation - 1 } else { quotation };
+    // The line that says who wrote it. Without one, the quotation may answer its question itself.
+    let is_attributed = view.unit(quotation - 1).ends_with(':');
+    let answer = question + 1;
+    if !is_attributed && answer <= last && view.gap(answer).contains('\n') && view.unit(answer) != ">" {
+        return None;
+    }
+    let end = if is_attributed { quotation - 1 } else { quotation };
     let is_answer = |unit: &usize| is_said(view, *unit) && !is_quoted(view.unit(*unit));
     let fits = |unit: &usize| view.fits(*unit..question + 1);
     let start = (0..end).rev().take(MAX_UNITS).take_while(|unit| is_answer(unit) && fits(unit)).last()?;

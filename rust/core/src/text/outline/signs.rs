@@ -2,7 +2,7 @@
 
 use crate::text::pieces::abbreviations::is_opener;
 use crate::text::pieces::list_marks::Mark;
-use crate::text::pieces::marks::{is_closing, is_emphasis, is_terminal};
+use crate::text::pieces::marks::{is_closing, is_emphasis, is_terminal, without_note};
 use crate::text::pieces::records::chat_marks::without_end;
 
 /// Bytes of the line that names the source of a quotation.
@@ -77,7 +77,7 @@ fn is_signal(line: &str) -> bool {
     let mark =
         |start: &str| line.strip_prefix(start).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphabetic));
     // Of most units the first byte tells.
-    line.starts_with("[!") && line.ends_with(']')
+    line.starts_with("[!") && line.contains(']') && !line.contains('\n')
         || (mark(":::") || mark("!!! ") || mark("??? ")) && !line.contains('\n')
         || line.strip_suffix('!').is_some_and(|word| is_admonition(word.trim_matches(['¡', ' ', '\u{a0}'])))
 }
@@ -238,14 +238,6 @@ fn without_closing(text: &str) -> &str {
         }
         text = before.trim_end();
     }
-}
-
-/// Without the number of a note: `It fell.[1]`, `It fell.[^note]`, `It fell.¹`.
-fn without_note(text: &str) -> &str {
-    let text = text.trim_end_matches(['¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹', '⁰']);
-    let (before, note) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')).unwrap_or((text, ""));
-    let is_note = note.starts_with('^') || !note.is_empty() && note.bytes().all(|byte| byte.is_ascii_digit());
-    if is_note { before } else { text }
 }
 
 /// What follows the number at the start of a paragraph: `12. `, `(12) `.

@@ -314,7 +314,8 @@ impl<'page> View<'page> {
 
     /// Whether this is a heading, or a tag in Markdown that stands below one.
     pub(super) fn ends_heading(&self, unit: usize) -> bool {
-        let is_tag = |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule && self.unit(*unit).starts_with('<');
+        let is_tag =
+            |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule && self.unit(*unit).starts_with(['<', '[']);
         let above = (unit.saturating_sub(MAX_TAGS)..=unit).rev().find(|unit| !is_tag(unit));
         above.is_some_and(|above| self.outline.kind(above) == BlockKind::Heading)
     }

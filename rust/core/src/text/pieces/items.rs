@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::lines::{Line, LineShape, bold_line_end, content, page_lines};
-use super::list_marks::{Mark, Style, System};
+use super::list_marks::{Mark, PICTURE, Style, System};
 use super::references::is_entry;
+use super::titles::is_open;
 use super::wrapping::{column, ends_sentence};
 use crate::error::Result;
 use crate::runtime::call::{Check, Checkpoints};
@@ -102,6 +103,11 @@ pub(super) fn with_items<'page>(text: &str, blocks: Cow<'page, [Block]>, check: 
 /// Gives the lines that start items their shape and depth.
 pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
+    for number in 0..lines.len() {
+        if is_above_other_list(text, lines, number) {
+            lines[number].shape = LineShape::Text;
+        }
+    }
     let mut last: HashMap<Sequence, (usize, Mark, bool)> = HashMap::new();
     let mut items: Vec<(usize, usize, Sequence)> = Vec::new();
     for number in 0..lines.len() {
@@ -135,8 +141,13 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
         let is_bare = is_bullet || mark.is_bare();
         let before = |sequence: Sequence| {
             let before = last.get(&sequence).copied();
-            let before =
-                before.filter(|(before, ..)| number - before <= if is_bare { MAX_LINES_OF_BARE } else { MAX_LINES });
+            let most = match is_bare {
+                // Titles may have pictures, too.
+                true if mark.style.label == PICTURE => 1,
+                true => MAX_LINES_OF_BARE,
+                false => MAX_LINES,
+            };
+            let before = before.filter(|(before, ..)| number - before <= most);
             before.filter(|(_, before, has_first)| {
                 is_bullet || (mark.number.follows(before.number) && (*has_first || mark.counts_from_anywhere()))
             })
@@ -170,6 +181,19 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
     items.retain(|(number, ..)| lines[*number].shape == LineShape::Item);
     nest(text, lines, &items);
     Ok(())
+}
+
+/// Whether a picture begins the title of a list with other marks: `✅ Pros` above `- Fast`.
+fn is_above_other_list(text: &str, lines: &[Line], number: usize) -> bool {
+    let bullet = |number: usize| {
+        let line = lines.get(number).filter(|line| line.shape == LineShape::Item)?;
+        let mark = Mark::at_start(content(line.span().of(text)))?;
+        (mark.style.system == System::Bullet).then_some(mark.style.label)
+    };
+    let is_picture = |label: &&str| label.chars().next().is_some_and(|c| c >= '\u{2600}');
+    let Some(own) = bullet(number).filter(is_picture) else { return false };
+    let above = number.checked_sub(1).and_then(bullet);
+    above != Some(own) && bullet(number + 1).is_some_and(|below| below != own && !is_picture(&below))
 }
 
 /// Whether two lines of text stand directly above that end no sentence: what begins with a number is one of them, not the
@@ -211,10 +235,13 @@ fn nest(text: &str, lines: &mut [Line], items: &[(usize, usize, Sequence)]) {
     }
 }
 
-/// Whether the text above a line ends with a colon.
+/// Whether the text above a line ends with a colon, or in the middle of a sentence: `The contract ends if`.
 fn introduces(text: &str, lines: &[Line], number: usize) -> bool {
     let above = lines[..number].iter().rev().find(|line| line.shape != LineShape::Blank);
-    above.is_some_and(|above| above.span().of(text).ends_with([':', '：']))
+    above.is_some_and(|above| {
+        let own = above.span().of(text);
+        own.ends_with([':', '：']) || is_open(own)
+    })
 }
 
 /// For each item whether another one with its column and style follows in the same run of lists.

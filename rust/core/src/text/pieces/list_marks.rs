@@ -29,6 +29,9 @@ const TIGHT_BULLETS: &str = "•‣◦▪●○◎■□◆◇⦁・･►➢\u{
 /// What asks for the picture of a character.
 const AS_EMOJI: char = '\u{fe0f}';
 
+/// The label of all other pictures.
+pub(super) const PICTURE: &str = "🙂";
+
 /// What shows a digit as a key, which the mark of an item may be: `1️⃣`.
 const KEYCAP: &str = "\u{fe0f}\u{20e3}";
 
@@ -68,6 +71,13 @@ pub(crate) enum System {
     Other,
 }
 
+impl Style<'_> {
+    /// The same of marks without a label.
+    pub(super) fn without_label(self) -> Style<'static> {
+        Style { label: "", ..self }
+    }
+}
+
 impl<'text> Mark<'text> {
     /// The mark at the start of a text without indentation.
     pub(crate) fn at_start(text: &'text str) -> Option<Self> {
@@ -83,6 +93,9 @@ impl<'text> Mark<'text> {
         }
         if HAN_DIGITS.contains(first) {
             return numbered(text, "");
+        }
+        if is_pictograph(first) {
+            return pictograph(text);
         }
         if first.is_alphabetic() && !is_single(text) {
             return roman_or_letters(text, "").or_else(|| labelled(text));
@@ -136,6 +149,20 @@ fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
     let is_mark = is_spaced || (TIGHT_BULLETS.contains(first) && after.is_alphanumeric());
     let style = Style { label: &text[..end], opening: None, closing: None, system: System::Bullet };
     is_mark.then_some(Mark { style, number: Number::default(), is_sure: !matches!(first, 'o' | '»' | '›'), end })
+}
+
+/// Whether a character is a picture, as marks of lists are: `🚀 Faster startup.`
+fn is_pictograph(c: char) -> bool {
+    matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}')
+}
+
+/// A picture before a space: the mark of an item if the next line has one, too.
+fn pictograph(text: &str) -> Option<Mark<'_>> {
+    let end = text.find(' ')?;
+    let is_alone = text[..end].chars().all(|c| is_pictograph(c) || c == AS_EMOJI);
+    let begins = text[end..].trim_start().starts_with(char::is_alphanumeric);
+    let style = Style { label: PICTURE, opening: None, closing: None, system: System::Bullet };
+    (is_alone && begins).then_some(Mark { style, number: Number::default(), is_sure: false, end })
 }
 
 /// Boxes to tick and arrows of ASCII, and directives of reStructuredText: `[ ]`, `[x]`, `->`, `=>`, `.. note::`.
@@ -269,7 +296,7 @@ fn numbered<'text>(text: &'text str, label: &'text str) -> Option<Mark<'text>> {
         _ => is_round && digits.len() == 1,
     };
     let is_sure = is_known && is_short && is_spaced && next.is_some();
-    let closing = closing.or(stop.filter(|_| !is_decimal));
+    let closing = closing.or(stop.filter(|stop| !is_decimal || !matches!(stop, '.' | '．')));
     Some(Mark { style: Style { label, opening, closing, system }, number, is_sure, end: text.len() - rest.len() })
 }
 

@@ -1,51 +1,66 @@
-//! Numbers that markup puts into an element of their own, before the text or title that they count.
+//! Numbers and letters that markup puts into an element of their own, before the text or title that they count.
 
 use std::borrow::Cow;
 
+use super::list_marks::{Mark, Number, Style, System};
 use crate::text::page::{Block, BlockKind, ByteSpan};
 
-/// Digits of the longest such number.
-const MAX_DIGITS: usize = 2;
+/// Bytes of the longest such mark.
+const LONGEST: usize = 8;
 
-/// The blocks of a page with markup, each lone number with the one that it counts: a title, or text that becomes an item.
+/// Bytes of the longest number without a mark behind it.
+const LONGEST_BARE: usize = 2;
+
+/// The blocks of a page with markup, each lone mark with the one that it counts: a title, or text that becomes an item.
 pub(super) fn with_lone_numbers<'page>(text: &str, blocks: Cow<'page, [Block]>) -> Cow<'page, [Block]> {
-    let number = |block: &Block| {
-        let digits = block.span.of(text).trim_end_matches(['.', ')']);
-        let is_number = block.kind == BlockKind::Prose && (1..=MAX_DIGITS).contains(&digits.len());
-        digits.parse::<u8>().ok().filter(|_| is_number && block.level == 0)
+    let lone = |block: &Block| {
+        let own = block.span.of(text);
+        let may_be = matches!(block.kind, BlockKind::Prose | BlockKind::Item) && own.len() <= LONGEST;
+        if may_be { mark(own) } else { None }
     };
-    let counts = |place: &usize| {
+    let is_text = |block: &Block| {
+        matches!(block.kind, BlockKind::Prose | BlockKind::Heading | BlockKind::Item) && lone(block).is_none()
+    };
+    // The marks, with their places.
+    let mut marks: Vec<(usize, Style<'static>, Number)> = Vec::new();
+    for (place, block) in blocks.iter().enumerate() {
         let next = blocks.get(place + 1);
-        number(&blocks[*place]).is_some()
-            && next.is_some_and(|next| {
-                matches!(next.kind, BlockKind::Prose | BlockKind::Heading) && number(next).is_none()
-            })
-    };
-    let places: Vec<usize> = (0..blocks.len()).filter(counts).collect();
-    let value = |place: usize| number(&blocks[place]).unwrap_or(0);
-    let is_sequence = places.len() > 1
-        && value(places[0]) == 1
-        && places.windows(2).all(|pair| value(pair[1]) == value(pair[0]).saturating_add(1));
-    if !is_sequence {
+        if let Some((style, number)) = lone(block).filter(|_| next.is_some_and(is_text)) {
+            marks.push((place, style, number));
+        }
+    }
+    let follows =
+        |one: &(usize, Style<'_>, Number), next: &(usize, Style<'_>, Number)| one.1 == next.1 && next.2.follows(one.2);
+    let sequences = marks.chunk_by(follows).filter(|sequence| sequence.len() > 1 && sequence[0].2.is_first());
+    let places: Vec<usize> = sequences.flatten().map(|(place, ..)| *place).collect();
+    if places.is_empty() {
         return blocks;
     }
     let mut found: Vec<Block> = Vec::with_capacity(blocks.len());
     let mut places = places.into_iter().peekable();
     for (place, block) in blocks.iter().enumerate() {
-        let own = found.last().copied().filter(|_| place > 0 && places.next_if_eq(&(place - 1)).is_some());
-        let Some(mark) = own else {
+        let is_marked = place > 0 && places.next_if_eq(&(place - 1)).is_some();
+        let Some(mark) = is_marked.then(|| found.pop()).flatten() else {
             found.push(*block);
             continue;
         };
-        found.pop();
         let is_text = block.kind == BlockKind::Prose;
         found.push(Block {
             span: ByteSpan { start: mark.span.start, end: block.span.end },
             kind: if is_text { BlockKind::Item } else { block.kind },
             level: if is_text { 1 } else { block.level },
+            continues: mark.continues,
             ends: mark.ends,
-            ..*block
         });
     }
     Cow::Owned(found)
+}
+
+/// The style and number of a mark that is all of a text.
+fn mark(text: &str) -> Option<(Style<'static>, Number)> {
+    // A mark stands before something.
+    let text_with_word = format!("{text} A");
+    let found = Mark::at_start(&text_with_word)?;
+    let is_whole = found.end == text.len() && found.style.label.is_empty() && found.style.system != System::Bullet;
+    (is_whole && (!found.is_bare() || text.len() <= LONGEST_BARE)).then(|| (found.style.without_label(), found.number))
 }

@@ -165,3 +165,12 @@ pub(crate) fn is_separator_row(row: &str) -> bool {
 pub(super) const fn is_box(c: char) -> bool {
     matches!(c, '\u{2500}'..='\u{257f}')
 }
+
+/// Without the numbers of notes: `It fell.[1]`, `It fell. [1, 2]`, `It fell.[^note]`, `It fell.¹`.
+pub(crate) fn without_note(text: &str) -> &str {
+    let text = text.trim_end_matches(['¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹', '⁰']);
+    let (before, note) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')).unwrap_or((text, ""));
+    let is_number = |byte: u8| byte.is_ascii_digit() || matches!(byte, b',' | b' ' | b'-');
+    let is_note = note.starts_with('^') || !note.is_empty() && note.bytes().all(is_number);
+    if is_note { before.trim_end() } else { text }
+}

@@ -23,7 +23,7 @@ use super::list_marks::Mark;
 use super::marks::{is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening, is_terminal};
 use super::sentence_numbers::{goes_on_counting, is_numbered, is_numbering, is_part_of_date, is_roman};
 use super::sentence_quotes::{continues_quote, goes_on_after_quote};
-use super::sentence_tails::{attached_end, note_after};
+use super::sentence_tails::{attached_end, note_after, spaced_note};
 use super::table_captions::is_caption;
 use crate::text::page::boundary_from;
 
@@ -208,7 +208,8 @@ impl<'text> Prose<'text> {
             };
             let length =
                 if closes { after.chars().next().map_or(0, char::len_utf8) } else { note_after(before, after) };
-            return proposed + length;
+            let spaced = if before.ends_with(' ') { spaced_note(after).unwrap_or(0) } else { 0 };
+            return proposed + length.max(spaced);
         }
         attached_end(self.text, before.trim_end_matches(is_opening).len())
     }

@@ -20,7 +20,15 @@ pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
             break;
         }
     }
-    at
+    at + text[at..].strip_prefix(' ').and_then(spaced_note).map_or(0, |length| 1 + length)
+}
+
+/// The length in bytes of the numbers of notes after a space, which no sentence begins with: `Walls are old. [1] Roofs`.
+pub(super) fn spaced_note(text: &str) -> Option<usize> {
+    let length = reference(text)?;
+    let are_numbers =
+        text[1..length - 1].bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b' ' | b'-'));
+    (are_numbers && !text[length..].starts_with(|c: char| !c.is_whitespace())).then_some(length)
 }
 
 /// The length in bytes of a bracketed reference at the start of a text.

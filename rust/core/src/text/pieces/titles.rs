@@ -20,12 +20,16 @@ use crate::text::outline::has_blank_line;
 use crate::text::page::{Block, BlockKind, ByteSpan};
 use front_matter::FrontMatter;
 use levels::Levels;
+pub(super) use look::is_open;
 use look::{Candidate, Look, look};
 use neighbours::{Neighbours, next_title};
 use plain::{PlainTitles, add_plain};
 
 /// Levels of the headings that have marks.
 const MARKED_LEVELS: u8 = 6;
+
+/// Bytes of what readers may do with a section.
+const LONGEST_BUTTON: usize = 48;
 
 /// The lines of a page that may be headings: few of all.
 struct Candidates<'text> {
@@ -80,6 +84,17 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
             blocks[number] = Block { kind: BlockKind::Heading, level, continues: false, ..blocks[number] };
         }
     }
+    // `[edit]` below a heading.
+    let is_button = |own: &str| own.len() <= LONGEST_BUTTON && own.starts_with('[') && own.ends_with(']');
+    for place in 1..blocks.len() {
+        let block = blocks[place];
+        if blocks[place - 1].kind == BlockKind::Heading
+            && block.kind == BlockKind::Prose
+            && is_button(block.span.of(text))
+        {
+            blocks[place].kind = BlockKind::Rule;
+        }
+    }
     Ok(blocks)
 }
 
@@ -87,7 +102,8 @@ pub(super) fn with_titles(text: &str, blocks: &[Block], check: &Check) -> Result
 pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &Check) -> Result<()> {
     let mut checkpoints = Checkpoints::new(check);
     let has_marked = lines.iter().any(|line| matches!(line.shape, LineShape::Heading | LineShape::Title(_)));
-    let has_bold = lines.iter().any(|line| is_bold_title(line, text));
+    let labels = lines.windows(2).filter(|pair| is_bold_label(&pair[0], text) && pair[1].shape == LineShape::Blank);
+    let has_bold = lines.iter().any(|line| is_bold_title(line, text)) || labels.count() > 1;
     let mut found = Candidates { of_lines: vec![0; lines.len()], found: Vec::new() };
     let mut below = None;
     let first = lines.iter().position(|line| line.shape != LineShape::Blank);
@@ -176,6 +192,12 @@ fn main_sections(found: &Candidates<'_>) -> Option<(Look, usize)> {
     let titles = || (0..found.of_lines.len()).filter_map(|line| found.get(line).map(|one| (one.look, line)));
     let (main, first) = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?;
     titles().rfind(|(look, line)| *look == main && *line > first)
+}
+
+/// Whether a line is bold and ends with a colon.
+fn is_bold_label(line: &Line, text: &str) -> bool {
+    let own = line.span().of(text);
+    line.shape == LineShape::Text && own.starts_with("**") && (own.ends_with(":**") || own.ends_with("：**"))
 }
 
 /// Whether a line is bold, as a title is, and does not end with a colon.

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::blocks::blocks;
 use super::card_ends::with_card_ends;
+use super::item_code::with_item_code;
 use super::items::with_items;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
 use super::lone_numbers::with_lone_numbers;
@@ -261,6 +262,7 @@ impl Parts {
             }
             None => with_turns(text, Cow::Owned(blocks(text, check)?)),
         };
+        let layout = &with_item_code(text, layout);
         let layout = &with_card_ends(text, layout, has_markup);
         let mut spans: Vec<ByteSpan> = Vec::new();
         let mut leaves: Vec<Leaf> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::abbreviations::{self, last_word};
 use super::lines::content;
-use super::marks::{is_closing, is_east_asian, is_terminal};
+use super::marks::{is_closing, is_east_asian, is_terminal, without_note};
 
 /// Narrower lines without a full stop, in characters, are a menu or an address instead of wrapped prose.
 pub(super) const NARROWEST_WRAP: usize = 30;
@@ -24,7 +24,7 @@ pub(super) fn is_hyphenated(line: &str, next: &str) -> bool {
 
 /// Whether a sentence may end with this line, or introduce the next one.
 pub(crate) fn ends_sentence(line: &str) -> bool {
-    let line = line.trim_end_matches(is_closing);
+    let line = without_note(line).trim_end_matches(is_closing);
     match line.strip_suffix('.') {
         Some(sentence) => abbreviations::rule_of(last_word(sentence)).is_none(),
         None => line.ends_with(|c| is_terminal(c) || c == ':'),

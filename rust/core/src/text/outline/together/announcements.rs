@@ -2,7 +2,7 @@
 
 use super::super::signs::{
     ends_proof, introduces, is_attribution, is_field, is_label, is_numbered_title, is_open, is_quotation, is_signature,
-    is_source, is_value, numbered,
+    is_source, is_value, numbered, starts_quotation,
 };
 use super::super::{NodeKind, has_blank_line, span};
 use super::{Announced, Groups};
@@ -203,6 +203,14 @@ impl Groups<'_> {
         let target = self.view.outline.outermost(next);
         if !matches!(target.kind, NodeKind::Leaf(BlockKind::Prose)) {
             return target.units.end;
+        }
+        // All of a quotation.
+        let quotation = self.view.leaf(next).units.clone();
+        if starts_quotation(self.view.unit(next))
+            && quotation.start == next
+            && is_quotation(self.view.unit(quotation.end - 1))
+        {
+            return quotation.end;
         }
         // A line of the same paragraph, or the next clause of the sentence.
         let goes_on = |unit: usize| {

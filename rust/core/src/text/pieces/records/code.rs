@@ -9,6 +9,9 @@ use crate::text::pieces::lines::{LineShape, indent};
 /// Lines of a statement of SQL.
 const LONGEST_QUERY: usize = 30;
 
+/// Lines of a formula.
+const LONGEST_FORMULA: usize = 30;
+
 /// Blank lines inside code.
 const MAX_BLANK_LINES: usize = 3;
 
@@ -35,13 +38,17 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
         return Ok(Run { blocks: lines.blocks(at..end, BlockKind::Code).collect(), end });
     }
     let is_head = || lines.get(at + 1) == Some("{");
-    let begins = lines.marks.has_code() && class(first) != Class::Other
+    let begins = first.trim() == "\\["
+        || lines.marks.has_code() && class(first) != Class::Other
         || lines.marks.has_quote() && (opens_string(first).is_some() || class(first) == Class::Comment)
         || begins_plainly(first)
         || is_head()
         || starts_query(lines, at);
     if !begins {
         return Err(at + 1);
+    }
+    if let Some(end) = formula_end(lines, at) {
+        return Ok(Run { blocks: lines.blocks(at..end, BlockKind::Code).collect(), end });
     }
     let depth = indent(first);
     let (mut line, mut end, mut blanks) = (at, at, 0);
@@ -133,6 +140,13 @@ fn commands_end(lines: &Lines<'_>, at: usize) -> Option<usize> {
         end += 1;
     }
     Some(end)
+}
+
+/// The end of a formula of LaTeX between `\[` and `\]`, each on a line of its own.
+fn formula_end(lines: &Lines<'_>, at: usize) -> Option<usize> {
+    let is = |line: usize, mark: &str| lines.get(line).is_some_and(|text| text.trim() == mark);
+    let end = |line: &usize| is(*line, "\\]");
+    if is(at, "\\[") { (at + 1..at + LONGEST_FORMULA).find(end).map(|end| end + 1) } else { None }
 }
 
 /// `docker system df -v | grep web`, `timedatectl status`

@@ -14,7 +14,7 @@ use super::traces::{is_panic, is_source, is_trace};
 use crate::text::page::BlockKind;
 use crate::text::pieces::lines::{LineShape, indent};
 use crate::text::pieces::list_marks::{Mark as ListMark, System};
-use crate::text::pieces::wrapping::ends_sentence;
+use crate::text::pieces::wrapping::{NARROWEST_PARAGRAPH, ends_sentence, width};
 
 /// Lines of a turn below its first paragraph.
 const MAX_TURN_LINES: usize = 20;
@@ -66,6 +66,8 @@ pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
             {
                 end = line + 1;
             }
+            // `Benefits:` above a list.
+            Some(next) if next.family == Family::Speaker && is_lead_in(lines, line, &next) => break,
             Some(next) if next.family == first.family => {
                 starts.push((line, next));
                 (end, is_pending) = (line + 1, false);
@@ -122,7 +124,8 @@ fn printed_table(lines: &Lines<'_>, (at, command): &(usize, Mark), end: usize) -
 fn first_mark(lines: &Lines<'_>, at: usize, line: &str) -> Option<Mark> {
     // In a wrapped paragraph, a line may start with a time.
     let above = at.checked_sub(1).and_then(|above| lines.get(above)).unwrap_or_default();
-    let is_wrapped = above.ends_with(|c: char| c.is_alphanumeric() || c == ',');
+    let is_title = || width(above) < NARROWEST_PARAGRAPH && at > 0 && lines.begins_part(at - 1);
+    let is_wrapped = above.ends_with(|c: char| c.is_alphanumeric() || c == ',') && !is_title();
     let found = mark_at(lines, at, line).filter(|found| !found.is_loose || !is_wrapped);
     if found.as_ref().is_some_and(|found| found.family != Family::Speaker) {
         return found;
@@ -222,6 +225,14 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
         }
         _ => starts.len() > 1 || traces > 0,
     }
+}
+
+/// Whether a name with a colon is all of a line, and ends its part or stands above a list.
+fn is_lead_in(lines: &Lines<'_>, line: usize, mark: &Mark) -> bool {
+    let own = lines.get(line).unwrap_or_default();
+    let is_role = ROLES.contains(&own.trim().trim_matches(['*', ':']));
+    let is_last = line + 1 >= lines.end();
+    mark.end == own.len() && !is_role && (is_last || lines.shape(line + 1) == LineShape::Item)
 }
 
 /// Whether names are labels that count: `Step 1:`, `Step 2:`.

@@ -87,6 +87,10 @@ pub(super) fn mark_at(lines: &Lines<'_>, line: usize, text: &str) -> Option<Mark
     if is_listing(text, lines.get(line + 1).unwrap_or_default()) {
         return Some(Mark { family: Family::Step, kind: BlockKind::Record, end: 0, is_loose: false });
     }
+    // `Version 2.1 (2024-05-01)`, a title.
+    if lines.is_rule(line + 1) {
+        return None;
+    }
     let Some(found) = mark(text) else {
         return is_title_of_post(lines, line, text).then_some(Mark {
             family: Family::NameLine,

@@ -28,10 +28,11 @@ const VERBS: [&str; 15] = [
 const POSTERS: [&str; 6] = ["Posted by ", "posted by ", "Asked by ", "Answered by ", "Written by ", "Reviewed by "];
 
 /// Days before the time of a message, as apps write them.
-const DAYS: [&str; 24] = [
+const DAYS: [&str; 28] = [
     "today at", "yesterday at", "heute um", "gestern um", "aujourd’hui à", "aujourd'hui à", "hier à", "hoy a las",
     "ayer a las", "oggi alle", "ieri alle", "hoje às", "ontem às", "vandaag om", "gisteren om", "dzisiaj o",
-    "wczoraj o", "сегодня в", "вчера в", "今日", "昨日", "今天", "昨天", "오늘",
+    "wczoraj o", "сегодня в", "вчера в", "今日", "昨日", "今天", "昨天", "오늘", "yesterday", "gestern", "hier",
+    "ayer",
 ];
 
 /// What stands before the name of an author.

@@ -277,6 +277,9 @@ pub(super) fn speaker(text: &str, any_case: bool) -> Option<usize> {
         return None;
     }
     let name = name.trim_start_matches('*').trim_end_matches('*');
+    // `ChatGPT said:`
+    let is_line = text[colon_end..].trim_matches(['*', ' ']).is_empty();
+    let name = name.strip_suffix(" said").filter(|_| is_line).unwrap_or(name);
     let name = match name.rfind(['(', '[']) {
         Some(time) if stamp(&name[time..]).is_some() => name[..time].trim_end(),
         // `Ann Berg (CEO)`

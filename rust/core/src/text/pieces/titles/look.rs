@@ -194,7 +194,7 @@ pub(super) fn has_small(text: &str) -> bool {
 }
 
 /// Whether a line before a list introduces it: it ends in the middle of a sentence.
-pub(super) fn is_open(line: &str) -> bool {
+pub(in crate::text::pieces) fn is_open(line: &str) -> bool {
     let last = line.split_whitespace().next_back().unwrap_or_default();
     OPEN_WORDS.contains(&last.to_lowercase().as_str())
 }

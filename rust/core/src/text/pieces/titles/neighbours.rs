@@ -67,6 +67,8 @@ impl<'text> Neighbours<'_, 'text> {
             .or_else(|| self.bold_with_colon())
             .or_else(|| self.year())
             .or_else(|| self.dated())
+            .or_else(|| self.version())
+            .or_else(|| self.bold_with_remark())
             .or_else(|| self.with_marks())?;
         if self.is_line_of_head(&candidate) || is_caption(content(self.text_of(self.number))) {
             return None;
@@ -231,7 +233,9 @@ impl<'text> Neighbours<'_, 'text> {
             // Below a title, a bare one underlines it.
             LineShape::Fence { mark: b'~', bare: true, .. } => false,
             LineShape::Row | LineShape::Fence { .. } => !is_marked,
-            LineShape::Text if is_marked && !is_gap && !is_parent && !is_agenda => false,
+            LineShape::Text if is_marked && !is_gap && !is_parent && !is_agenda && !content(own).starts_with("**") => {
+                false
+            }
             // `Plum cake`, `Ingredients`, and a list.
             LineShape::Text if is_plain && !is_gap && self.is_alone() && self.starts_list(below) => {
                 let is_lead_in =
@@ -261,7 +265,7 @@ impl<'text> Neighbours<'_, 'text> {
                 let is_menu = is_plain && self.is_in_menu();
                 let goes_on = if is_gap {
                     (is_plain || candidate.look == Look::Capitals)
-                        && !self.is_first
+                        && (!self.is_first || is_open(own) || width(own) >= NARROWEST_PARAGRAPH)
                         && goes_on_in_lower_case(content(text))
                 } else {
                     continues_sentence(own, text)

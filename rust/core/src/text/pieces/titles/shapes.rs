@@ -17,6 +17,9 @@ const WIDEST_WITH_MARKS: usize = 60;
 /// The same of a numbered one that ends with a full stop.
 const MOST_WORDS_WITH_STOP: usize = 5;
 
+/// Bytes of what stands after a bold title in its line.
+const LONGEST_REMARK: usize = 60;
+
 /// Lines between two years of a history.
 const LINES_OF_YEAR: usize = 20;
 
@@ -77,6 +80,18 @@ impl<'text> Neighbours<'_, 'text> {
         let has_version = own.split(' ').count() > 1;
         (is_dated && has_version && self.is_alone() && self.below.is_some())
             .then_some(Candidate { look: VERSION, mark: None })
+    }
+
+    /// `2.1.0` right above a list of changes.
+    pub(super) fn version(&self) -> Option<Candidate<'text>> {
+        let own = content(self.text_of(self.number));
+        let (version, rest) = own.split_once([' ', ':']).unwrap_or((own, ""));
+        let numbers = version.trim_start_matches(['v', '[']).trim_end_matches(']');
+        let is_version = numbers.split('.').count() > 2
+            && numbers.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+        let is_dated = rest.is_empty() || rest.len() <= LONGEST_DATE && rest.starts_with(['(', '-', '–', '—']);
+        let is_above = self.lines.get(self.number + 1).is_some_and(|below| below.shape == LineShape::Item);
+        (is_version && is_dated && is_above).then_some(Candidate { look: VERSION, mark: None })
     }
 
     /// Whether this is a line between the title of a page and its text: the author, the day, the version.
@@ -187,8 +202,21 @@ impl<'text> Neighbours<'_, 'text> {
     pub(super) fn bold_with_colon(&self) -> Option<Candidate<'text>> {
         let own = self.text_of(self.number);
         let bold = own.strip_prefix("**").filter(|_| self.has_bold)?.strip_suffix("**")?;
-        let title = bold.strip_suffix([':', '?']).filter(|title| self.is_alone() && !title.contains("**"))?;
+        let title = bold.strip_suffix([':', '：', '?']).filter(|title| self.is_alone() && !title.contains("**"))?;
         look(title).map(|_| Candidate { look: Look::Capitals, mark: None })
+    }
+
+    /// `**Jane Doe** – CEO`, ``**`path`** *(string)*``
+    pub(super) fn bold_with_remark(&self) -> Option<Candidate<'text>> {
+        let own = self.text_of(self.number);
+        let (title, rest) = own.strip_prefix("**")?.split_once("**")?;
+        let is_remark = rest.len() <= LONGEST_REMARK
+            && [" (", " *(", " –", " —", " - ", " | ", ", "].iter().any(|start| rest.starts_with(start))
+            && !ends_sentence(rest.trim_end_matches('*'));
+        let is_apart = self.is_alone() && !self.is_gap() && !title.is_empty() && width(title) <= WIDEST_WITH_MARKS;
+        let is_text =
+            self.below.is_some_and(|below| matches!(self.lines[below].shape, LineShape::Text | LineShape::Item));
+        (is_remark && is_apart && is_text).then_some(Candidate { look: Look::Capitals, mark: None })
     }
 
     /// `1914` right above sentences, one of several years.
