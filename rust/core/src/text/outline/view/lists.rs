@@ -36,17 +36,10 @@ impl View<'_> {
     /// Whether items of a list have a line of their own above their text, as who wrote it.
     fn has_posts(&self, list: Range<usize>) -> bool {
         let is_head = |unit: &usize| {
-            let (own, next) = (self.leaf(*unit), unit + 1);
-            next < list.end
-                && own.units == (*unit..next)
-                && self.leaf(next).parent == own.parent
-                && self.outline.leaf(next) != self.outline.leaf(*unit)
-                && self.outline.node(own.parent).units.start == *unit
-                && self.outline.kind(next) == BlockKind::Item
-                && is_open(self.unit(*unit))
-                && has_blank_line(self.gap(next)) == has_blank_line(self.gap(list.start.max(1)))
+            let (own, next) = (&self.leaf(*unit).units, unit + 1);
+            own.start == *unit && own.contains(&next) && has_blank_line(self.gap(next)) && is_open(self.unit(*unit))
         };
-        list.clone().filter(is_head).count() > 1
+        list.filter(is_head).count() > 1
     }
 
     /// The first of the short lines that end with a unit, if they are a paragraph: a post, its employer and its time, above

@@ -8,7 +8,7 @@ use super::entry_starts::{Family, Mark, is_title_of_post, mark_at, step_of};
 use super::forms::{Field, forms};
 use super::run::{Lines, Run};
 use super::speakers::paragraphs;
-use super::stamps::stamp;
+use super::stamps::{Stamp, stamp};
 use super::steps::goes_on_in_diff;
 use super::traces::{is_panic, is_source, is_trace};
 use crate::text::page::BlockKind;
@@ -261,8 +261,8 @@ fn are_above_lists(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
 fn is_speech(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     let is_small = |(line, mark): &&(usize, Mark)| {
         let text = lines.get(*line).unwrap_or_default();
-        let is_dated = stamp(text.trim_start()).is_some_and(|stamp| stamp.is_dated());
-        mark.family == Family::Stamp && mark.kind == BlockKind::Turn && !is_dated && {
+        let has_day = stamp(text.trim_start()).is_some_and(Stamp::has_day);
+        mark.family == Family::Stamp && mark.kind == BlockKind::Turn && !has_day && {
             let said = text[mark.end..].trim_start();
             text[..mark.end].ends_with([']', ')']) | !text[..mark.end].ends_with([':', '>'])
                 && said.starts_with(char::is_lowercase)

@@ -20,6 +20,11 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
+    /// Whether it has a day.
+    pub(super) const fn has_day(self) -> bool {
+        self.has_date
+    }
+
     /// Whether it has a day and a time of day.
     pub(super) const fn is_dated(self) -> bool {
         self.has_date && self.has_clock
