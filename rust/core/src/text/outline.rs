@@ -134,7 +134,7 @@ impl Outline {
             let first = self.nodes.get(place + 1).map(|leaf| leaf.units.clone())?;
             let units = match node.kind {
                 NodeKind::Section(_) => first,
-                // What a term is defined by is no name beside it.
+                // The term already names what its definition says.
                 NodeKind::Item(_) if matches!(self.nodes[node.parent].kind, NodeKind::Term(_)) => return None,
                 NodeKind::Item(_) => first.start..first.end.min(first.start + 1),
                 NodeKind::Term(_) => {

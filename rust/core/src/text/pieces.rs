@@ -25,7 +25,7 @@ mod line_numbers;
 mod lines;
 mod links;
 pub(crate) mod list_marks;
-mod lone_numbers;
+mod lone_marks;
 pub(crate) mod long;
 pub(crate) mod marks;
 mod org;

@@ -10,7 +10,7 @@ use super::card_ends::with_card_ends;
 use super::item_code::with_item_code;
 use super::items::with_items;
 use super::line_numbers::{with_line_numbers, without_line_numbers};
-use super::lone_numbers::with_lone_numbers;
+use super::lone_marks::with_lone_marks;
 use super::records::{CueMarks, with_records, with_turns};
 use super::sentences::for_each_block;
 use super::titles::with_titles;
@@ -256,7 +256,7 @@ impl Parts {
         let has_markup = layout.is_some();
         let layout = &match layout {
             Some(layout) => {
-                let layout = with_turns(text, with_lone_numbers(text, Cow::Borrowed(layout)));
+                let layout = with_turns(text, with_lone_marks(text, Cow::Borrowed(layout)));
                 let layout = with_items(text, Cow::Owned(with_records(text, &layout, check)?), check)?;
                 Cow::Owned(with_titles(text, &layout, check)?)
             }

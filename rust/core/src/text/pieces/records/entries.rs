@@ -227,12 +227,16 @@ fn is_run(lines: &Lines<'_>, starts: &[(usize, Mark)], end: usize, has_gap: bool
     }
 }
 
-/// Whether a name with a colon is all of a line, and ends its part or stands above a list.
-fn is_lead_in(lines: &Lines<'_>, line: usize, mark: &Mark) -> bool {
+/// Whether a name that is no role is all of a line: `Benefits:`.
+fn is_lone(lines: &Lines<'_>, line: usize, mark: &Mark) -> bool {
     let own = lines.get(line).unwrap_or_default();
-    let is_role = ROLES.contains(&own.trim().trim_matches(['*', ':']));
-    let is_last = line + 1 >= lines.end();
-    mark.end == own.len() && !is_role && (is_last || lines.shape(line + 1) == LineShape::Item)
+    mark.end == own.len() && !ROLES.contains(&own.trim().trim_matches(['*', ':']))
+}
+
+/// Whether a lone name ends its part, or stands above a list.
+fn is_lead_in(lines: &Lines<'_>, line: usize, mark: &Mark) -> bool {
+    let below = line + 1;
+    is_lone(lines, line, mark) && (below >= lines.end() || lines.shape(below) == LineShape::Item)
 }
 
 /// Whether names are labels that count: `Step 1:`, `Step 2:`.
@@ -246,13 +250,12 @@ fn are_counted(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     starts.len() > 1 && starts.windows(2).all(follows)
 }
 
-/// Whether below each name only a list or deeper text stands: `Tasks:`, `Returns:`. Programs have such answers, too.
+/// Whether below most names only a list or deeper text stands: `Tasks:`, `Returns:`. Programs have such answers, too.
 fn are_above_lists(lines: &Lines<'_>, starts: &[(usize, Mark)]) -> bool {
     let is_above = |(line, mark): &(usize, Mark)| {
         let (own, below) = (lines.get(*line).unwrap_or_default(), lines.get(line + 1).unwrap_or_default());
-        let is_role = ROLES.contains(&own.trim().trim_matches(['*', ':']));
-        let is_list = lines.end() > line + 1 && lines.shape(line + 1) == LineShape::Item;
-        mark.end == own.len() && !is_role && !below.is_empty() && (is_list || indent(below) > indent(own))
+        let is_list = || lines.shape(line + 1) == LineShape::Item || indent(below) > indent(own);
+        is_lone(lines, *line, mark) && !below.is_empty() && is_list()
     };
     starts.iter().filter(|start| is_above(start)).count() * 2 > starts.len()
 }

@@ -12,7 +12,7 @@ const LONGEST: usize = 8;
 const LONGEST_BARE: usize = 2;
 
 /// The blocks of a page with markup, each lone mark with the one that it counts: a title, or text that becomes an item.
-pub(super) fn with_lone_numbers<'page>(text: &str, blocks: Cow<'page, [Block]>) -> Cow<'page, [Block]> {
+pub(super) fn with_lone_marks<'page>(text: &str, blocks: Cow<'page, [Block]>) -> Cow<'page, [Block]> {
     let lone = |block: &Block| {
         let own = block.span.of(text);
         let may_be = matches!(block.kind, BlockKind::Prose | BlockKind::Item) && own.len() <= LONGEST;
