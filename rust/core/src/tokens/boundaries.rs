@@ -155,7 +155,7 @@ fn ends_word(c: char) -> bool {
 /// A subset of BERT's punctuation: ASCII's, quotation marks, dashes, and the marks of sentences.
 pub(super) const fn is_punctuation(c: char) -> bool {
     c.is_ascii_punctuation()
-        || matches!(c, '\u{a1}' | '\u{ab}' | '\u{b7}' | '\u{bb}' | '\u{bf}')
+        || matches!(c, '\u{a1}' | '\u{a7}' | '\u{ab}' | '\u{b6}' | '\u{b7}' | '\u{bb}' | '\u{bf}')
         || matches!(c, '\u{2010}'..='\u{2015}' | '\u{2018}'..='\u{2027}')
         || matches!(c, '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}')
         || matches!(c, '\u{ff01}' | '\u{ff08}' | '\u{ff09}' | '\u{ff0c}' | '\u{ff1a}' | '\u{ff1b}' | '\u{ff1f}')

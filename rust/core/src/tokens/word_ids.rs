@@ -4,8 +4,10 @@
 //! The ids are those of [`Tokens::text`], which the tests compare.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use icu_properties::CodePointMapData;
+use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
 use rustc_hash::FxHashMap;
 use tokenizers::models::ModelWrapper;
 use tokenizers::models::wordpiece::WordPiece;
@@ -18,8 +20,34 @@ use crate::runtime::sync::lock;
 use crate::runtime::text_pool;
 use crate::text::page::ByteSpan;
 
-/// What the normalizer makes of each character of ASCII; see [`normal_form`].
-pub(super) type NormalForms = Vec<Option<Box<str>>>;
+/// What the normalizer makes of a character; `None` if that may depend on its neighbours.
+type NormalForm = Option<Arc<str>>;
+
+/// What the normalizer makes of characters; see [`normal_form`].
+#[derive(Debug)]
+pub(super) struct NormalForms {
+    ascii: Vec<NormalForm>,
+    /// Of the other characters of all pages so far, up to [`MAX_FORMS`].
+    others: Mutex<FxHashMap<char, NormalForm>>,
+}
+
+/// Characters whose forms are kept.
+const MAX_FORMS: usize = 1 << 16;
+
+impl NormalForms {
+    /// The form of a character that is not of ASCII.
+    fn of_other(&self, tokenizer: &Tokenizer, c: char) -> NormalForm {
+        if let Some(known) = lock(&self.others).get(&c) {
+            return known.clone();
+        }
+        let form = normal_form(tokenizer, c);
+        let mut others = lock(&self.others);
+        if others.len() < MAX_FORMS {
+            others.insert(c, form.clone());
+        }
+        form
+    }
+}
 
 /// The words of a page whose ids are known, for all that asks for ids of its parts.
 #[derive(Debug)]
@@ -36,12 +64,12 @@ pub struct PageWords<'page> {
 struct WordIds<'page> {
     tokens: &'page Tokens,
     model: &'page WordPiece,
-    ascii: &'page [Option<Box<str>>],
+    forms: &'page NormalForms,
     words: FxHashMap<&'page str, Word>,
     /// The ids of all `words`.
     ids: Vec<i32>,
-    /// What the normalizer makes of another character; `None` if that may depend on its neighbours.
-    characters: FxHashMap<char, Option<Box<str>>>,
+    /// The forms of the page's characters that are not of ASCII.
+    characters: FxHashMap<char, NormalForm>,
     /// Reused.
     normalized: String,
     part: String,
@@ -63,7 +91,10 @@ pub(super) fn of_separate_words(tokenizer: &Tokenizer, family: Family) -> Option
     let are_separate = matches!(family, Family::Bert { punctuation: true, .. })
         && matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_))
         && normalize(tokenizer, marks).is_some_and(|normal| normal == marks || normal == "a");
-    are_separate.then(|| ('\0'..='\x7f').map(|c| normal_form(tokenizer, c)).collect())
+    are_separate.then(|| NormalForms {
+        ascii: ('\0'..='\x7f').map(|c| normal_form(tokenizer, c)).collect(),
+        others: Mutex::default(),
+    })
 }
 
 fn normalize(tokenizer: &Tokenizer, text: &str) -> Option<String> {
@@ -130,11 +161,11 @@ impl<'page> WordIds<'page> {
     /// `None` if this tokenizer's words depend on their neighbours.
     fn new(tokens: &'page Tokens) -> Option<Self> {
         let ModelWrapper::WordPiece(model) = tokens.tokenizer.get_model() else { return None };
-        let ascii = tokens.separate_words.as_deref()?;
+        let forms = tokens.separate_words.as_ref()?;
         Some(Self {
             tokens,
             model,
-            ascii,
+            forms,
             words: FxHashMap::default(),
             ids: Vec::new(),
             characters: FxHashMap::default(),
@@ -244,9 +275,9 @@ impl<'page> WordIds<'page> {
         self.normalized.clear();
         let mut is_one_to_one = true;
         for c in word.chars() {
-            let normal = match self.ascii.get(c as usize) {
+            let normal = match self.forms.ascii.get(c as usize) {
                 Some(normal) => normal,
-                None => self.characters.entry(c).or_insert_with(|| normal_form(&self.tokens.tokenizer, c)),
+                None => self.characters.entry(c).or_insert_with(|| self.forms.of_other(&self.tokens.tokenizer, c)),
             };
             let normal = normal.as_deref()?;
             is_one_to_one &= normal.trim_matches(' ').chars().count() == 1;
@@ -256,13 +287,18 @@ impl<'page> WordIds<'page> {
     }
 }
 
-/// What the normalizer makes of a letter, a digit or a punctuation mark, if that is of the same kind.
-fn normal_form(tokenizer: &Tokenizer, c: char) -> Option<Box<str>> {
-    if !(c.is_alphanumeric() || is_punctuation(c)) {
+/// What the normalizer makes of a letter, a digit, a symbol or a punctuation mark, if that is of the same kind.
+fn normal_form(tokenizer: &Tokenizer, c: char) -> NormalForm {
+    if !(c.is_alphanumeric() || is_punctuation(c) || is_symbol(c)) {
         return None;
     }
     let normal = normalize(tokenizer, c.encode_utf8(&mut [0; 4]))?;
-    normal.chars().all(|part| part.is_alphanumeric() || part == ' ' || part == c).then(|| normal.into_boxed_str())
+    normal.chars().all(|part| part.is_alphanumeric() || part == ' ' || part == c).then(|| normal.into())
+}
+
+/// Whether this is a symbol, which stays in its word: `→`, `°`, `€`.
+fn is_symbol(c: char) -> bool {
+    GeneralCategoryGroup::Symbol.contains(CodePointMapData::<GeneralCategory>::new().get(c))
 }
 
 /// The words of a text, and its punctuation marks.
