@@ -312,7 +312,7 @@ impl<'page> View<'page> {
             && (unit > 0 && is_named(self.leaf(unit - 1).units.start) || after < self.spans.len() && is_named(after))
     }
 
-    /// Whether this is a heading, or a tag in Markdown that stands below one.
+    /// Whether a heading ends with this unit: it is one, or a tag in Markdown right below one.
     pub(super) fn ends_heading(&self, unit: usize) -> bool {
         let is_tag =
             |unit: &usize| self.outline.kind(*unit) == BlockKind::Rule && self.unit(*unit).starts_with(['<', '[']);

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::titles::WIDEST_OF_CARD;
 use super::wrapping::{ends_sentence, width};
 use crate::text::outline::has_blank_line;
 use crate::text::page::{Block, BlockKind, ByteSpan};
-
-/// Characters of the widest line of a card.
-const WIDEST_OF_CARD: usize = 60;
 
 /// Ends the section of a bold line above short lines, as of an address, with them: `**Bill to**`.
 pub(super) fn with_card_ends<'page>(text: &str, layout: &'page [Block], has_markup: bool) -> Cow<'page, [Block]> {

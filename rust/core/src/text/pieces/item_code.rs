@@ -9,23 +9,22 @@ use crate::text::page::{Block, BlockKind};
 /// Gives code between two items with consecutive numbers the level of these.
 pub(super) fn with_item_code<'page>(text: &str, layout: &'page [Block]) -> Cow<'page, [Block]> {
     let mut layout = Cow::Borrowed(layout);
-    // The last item, and its level.
-    let mut last: Option<(Mark<'_>, u8)> = None;
+    let mut last: Option<Block> = None;
     let mut place = 0;
     while place < layout.len() {
         let block = layout[place];
         let mark = |block: &Block| Mark::at_start(block.span.of(text)).filter(|_| block.kind == BlockKind::Item);
         match block.kind {
             BlockKind::Item if block.continues => {}
-            BlockKind::Item => last = mark(&block).map(|mark| (mark, block.level)),
+            BlockKind::Item => last = Some(block),
             BlockKind::Code if block.level == 0 => {
                 let end = place + layout[place..].iter().take_while(|block| block.kind == BlockKind::Code).count();
                 let next = layout.get(end).and_then(mark);
-                let level = last.filter(|(mark, _)| {
+                let is_next = |mark: Mark<'_>| {
                     next.is_some_and(|next| next.style == mark.style && next.number.follows(mark.number))
-                });
-                if let Some((_, level)) = level {
-                    layout.to_mut()[place..end].iter_mut().for_each(|code| code.level = level);
+                };
+                if let Some(item) = last.filter(|item| mark(item).is_some_and(is_next)) {
+                    layout.to_mut()[place..end].iter_mut().for_each(|code| code.level = item.level);
                 }
                 place = end;
                 continue;

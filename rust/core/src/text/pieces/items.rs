@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::lines::{Line, LineShape, bold_line_end, content, page_lines};
+use super::lines::{Line, LineShape, bold_line_end, content, line_above, page_lines};
 use super::list_marks::{Mark, PICTURE, Style, System};
 use super::references::is_entry;
 use super::titles::is_open;
@@ -164,7 +164,7 @@ pub(super) fn mark_items(text: &str, lines: &mut [Line], check: &Check) -> Resul
             && last
                 .get(&sequence)
                 .is_some_and(|(before, ..)| number - before <= MAX_LINES && lines[*before].shape == LineShape::Item)
-            && lines[..number].iter().rfind(|line| line.shape != LineShape::Blank).is_some_and(|above| {
+            && line_above(lines, number).is_some_and(|above| {
                 above.shape == LineShape::Item
                     && Mark::at_start(content(above.span().of(text))).is_some_and(|above| above.style != mark.style)
             });
@@ -237,8 +237,7 @@ fn nest(text: &str, lines: &mut [Line], items: &[(usize, usize, Sequence)]) {
 
 /// Whether the text above a line ends with a colon, or in the middle of a sentence: `The contract ends if`.
 fn introduces(text: &str, lines: &[Line], number: usize) -> bool {
-    let above = lines[..number].iter().rev().find(|line| line.shape != LineShape::Blank);
-    above.is_some_and(|above| {
+    line_above(lines, number).is_some_and(|above| {
         let own = above.span().of(text);
         own.ends_with([':', '：']) || is_open(own)
     })

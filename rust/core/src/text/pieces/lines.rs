@@ -230,6 +230,11 @@ pub(super) fn content(line: &str) -> &str {
     line.trim_start_matches(|c: char| c == '>' || c.is_whitespace())
 }
 
+/// The line with text above a line.
+pub(super) fn line_above(lines: &[Line], number: usize) -> Option<&Line> {
+    lines[..number].iter().rfind(|line| line.shape != LineShape::Blank)
+}
+
 /// The end of the bold line at the start of a paragraph: what it says is one unit.
 pub(super) fn bold_line_end(paragraph: &str) -> Option<usize> {
     let line = paragraph.lines().next()?.trim_end();

@@ -5,6 +5,7 @@
 
 mod numbers;
 
+use super::marks::is_pictograph;
 use super::table_captions::is_caption;
 use super::terms::introduces_literal;
 pub(super) use numbers::HAN_DIGITS;
@@ -94,7 +95,7 @@ impl<'text> Mark<'text> {
         if HAN_DIGITS.contains(first) {
             return numbered(text, "");
         }
-        if is_pictograph(first) {
+        if is_picture(first) {
             return pictograph(text);
         }
         if first.is_alphabetic() && !is_single(text) {
@@ -151,15 +152,15 @@ fn bullet(text: &str, first: char) -> Option<Mark<'_>> {
     is_mark.then_some(Mark { style, number: Number::default(), is_sure: !matches!(first, 'o' | '»' | '›'), end })
 }
 
-/// Whether a character is a picture, as marks of lists are: `🚀 Faster startup.`
-fn is_pictograph(c: char) -> bool {
-    matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}')
+/// Whether a picture may be the mark of an item, as no tile or card is: `🚀 Faster startup.`
+fn is_picture(c: char) -> bool {
+    is_pictograph(c) && !matches!(c, '\u{1f000}'..='\u{1f2ff}')
 }
 
 /// A picture before a space: the mark of an item if the next line has one, too.
 fn pictograph(text: &str) -> Option<Mark<'_>> {
     let end = text.find(' ')?;
-    let is_alone = text[..end].chars().all(|c| is_pictograph(c) || c == AS_EMOJI);
+    let is_alone = text[..end].chars().all(|c| is_picture(c) || c == AS_EMOJI);
     let begins = text[end..].trim_start().starts_with(char::is_alphanumeric);
     let style = Style { label: PICTURE, opening: None, closing: None, system: System::Bullet };
     (is_alone && begins).then_some(Mark { style, number: Number::default(), is_sure: false, end })

@@ -161,6 +161,11 @@ pub(crate) fn is_separator_row(row: &str) -> bool {
     row.chars().all(|c| matches!(c, '|' | '-' | ':' | '+' | '=' | ' ') || is_box(c))
 }
 
+/// Whether this is a picture: a symbol, an emoji, a tile or a card.
+pub(super) const fn is_pictograph(c: char) -> bool {
+    matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}')
+}
+
 /// Whether this draws boxes.
 pub(super) const fn is_box(c: char) -> bool {
     matches!(c, '\u{2500}'..='\u{257f}')
@@ -170,7 +175,10 @@ pub(super) const fn is_box(c: char) -> bool {
 pub(crate) fn without_note(text: &str) -> &str {
     let text = text.trim_end_matches(['¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹', '⁰']);
     let (before, note) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')).unwrap_or((text, ""));
-    let is_number = |byte: u8| byte.is_ascii_digit() || matches!(byte, b',' | b' ' | b'-');
-    let is_note = note.starts_with('^') || !note.is_empty() && note.bytes().all(is_number);
-    if is_note { before.trim_end() } else { text }
+    if note.starts_with('^') || !note.is_empty() && are_notes(note) { before.trim_end() } else { text }
+}
+
+/// Whether brackets hold numbers of notes: `1`, `1, 2`, `3-5`.
+pub(super) fn are_notes(inside: &str) -> bool {
+    inside.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b' ' | b'-'))
 }

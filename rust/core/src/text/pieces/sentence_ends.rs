@@ -20,7 +20,9 @@ use super::joints;
 use super::lines::content;
 use super::links::Links;
 use super::list_marks::Mark;
-use super::marks::{is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening, is_terminal};
+use super::marks::{
+    is_armenian, is_east_asian, is_ethiopic, is_hangul, is_indic, is_opening, is_pictograph, is_terminal,
+};
 use super::sentence_numbers::{goes_on_counting, is_numbered, is_numbering, is_part_of_date, is_roman};
 use super::sentence_quotes::{continues_quote, goes_on_after_quote};
 use super::sentence_tails::{attached_end, note_after, spaced_note};
@@ -377,11 +379,6 @@ fn mark_end(text: &str) -> usize {
 /// `**3. Where?**` begins with a number, too.
 fn without_bold(text: &str) -> &str {
     text.strip_prefix("**").unwrap_or(text)
-}
-
-/// Pictographs may follow a full stop without a space.
-const fn is_pictograph(c: char) -> bool {
-    matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}')
 }
 
 /// Whether a number after this word and its full stop starts a sentence, because the word is no abbreviation.

@@ -1,7 +1,7 @@
 //! Marks attached to the end of a sentence: closing quotes, references, footnote numbers.
 
 use super::abbreviations::{self, last_word};
-use super::marks::{is_closing, is_emphasis, is_superscript};
+use super::marks::{are_notes, is_closing, is_emphasis, is_superscript};
 
 /// Bytes of the longest reference such as `[citation needed]`, with brackets.
 const LONGEST_REFERENCE: usize = 24;
@@ -26,9 +26,7 @@ pub(super) fn attached_end(text: &str, mark_end: usize) -> usize {
 /// The length in bytes of the numbers of notes after a space, which no sentence begins with: `Walls are old. [1] Roofs`.
 pub(super) fn spaced_note(text: &str) -> Option<usize> {
     let length = reference(text)?;
-    let are_numbers =
-        text[1..length - 1].bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b' ' | b'-'));
-    (are_numbers && !text[length..].starts_with(|c: char| !c.is_whitespace())).then_some(length)
+    (are_notes(&text[1..length - 1]) && !text[length..].starts_with(|c: char| !c.is_whitespace())).then_some(length)
 }
 
 /// The length in bytes of a bracketed reference at the start of a text.

@@ -11,6 +11,7 @@ mod plain;
 mod shapes;
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style};
@@ -23,6 +24,7 @@ use levels::Levels;
 pub(super) use look::is_open;
 use look::{Candidate, Look, look};
 use neighbours::{Neighbours, next_title};
+pub(super) use plain::WIDEST_OF_CARD;
 use plain::{PlainTitles, add_plain};
 
 /// Levels of the headings that have marks.
@@ -130,7 +132,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
     }
     let titles = if plain && !has_marked { add_plain(text, lines, &mut found) } else { PlainTitles::default() };
     let main = main_sections(&found);
-    let front = FrontMatter::of(text, lines, &found, first);
+    let front = main.as_ref().and_then(|(main, sections)| FrontMatter::of(text, lines, &found, first, *main, sections));
     let mut seen: Vec<Look> = Vec::new();
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut levels = Levels::default();
@@ -170,14 +172,16 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             // Sections with numbers may have one without above them.
             let names_all = is_first && is_gap && main.is_none();
             let look = titles.look(look, line.span().of(text), names_all).above(below, is_first);
-            let look = if is_first && front.is_below_first { Look::Page } else { look };
+            let is_page = is_first && front.as_ref().is_some_and(|front| front.is_below_first);
+            let look = if is_page { Look::Page } else { look };
             // The look of the sections that end here, if no other title looks like this one.
-            let ends = main.filter(|(_, last)| number > *last && !seen.contains(&look)).map(|(look, _)| look);
+            let after = main.as_ref().filter(|(_, sections)| number > *sections.end() && !seen.contains(&look));
+            let ends = after.map(|(main, _)| *main);
             // A title above the first of them may look like those below the last one.
-            if main.is_none_or(|(main, _)| main == look || seen.contains(&main)) {
+            if main.as_ref().is_none_or(|(main, _)| *main == look || seen.contains(main)) {
                 seen.push(look);
             }
-            if front.end == Some(number) {
+            if let Some(front) = front.as_ref().filter(|front| front.end == number) {
                 levels.close(front.look);
             }
             let level = levels.next(look, ends.filter(|main| *main != look));
@@ -187,11 +191,12 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
     Ok(())
 }
 
-/// The look of the sections with numbers or labels, if there are several, and the line of the last one.
-fn main_sections(found: &Candidates<'_>) -> Option<(Look, usize)> {
+/// The look of the sections with numbers or labels, if there are several, and the lines from the first to the last one.
+fn main_sections(found: &Candidates<'_>) -> Option<(Look, RangeInclusive<usize>)> {
     let titles = || (0..found.of_lines.len()).filter_map(|line| found.get(line).map(|one| (one.look, line)));
     let (main, first) = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?;
-    titles().rfind(|(look, line)| *look == main && *line > first)
+    let (_, last) = titles().rfind(|(look, line)| *look == main && *line > first)?;
+    Some((main, first..=last))
 }
 
 /// Whether a line is bold and ends with a colon.

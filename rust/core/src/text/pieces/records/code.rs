@@ -34,21 +34,17 @@ const QUERIES: [(&str, &str); 7] = [
 
 pub(super) fn run(lines: &Lines<'_>, at: usize) -> Result<Run, usize> {
     let first = lines.get(at).ok_or(at + 1)?;
-    if let Some(end) = commands_end(lines, at) {
+    if let Some(end) = commands_end(lines, at).or_else(|| formula_end(lines, at)) {
         return Ok(Run { blocks: lines.blocks(at..end, BlockKind::Code).collect(), end });
     }
     let is_head = || lines.get(at + 1) == Some("{");
-    let begins = first.trim() == "\\["
-        || lines.marks.has_code() && class(first) != Class::Other
+    let begins = lines.marks.has_code() && class(first) != Class::Other
         || lines.marks.has_quote() && (opens_string(first).is_some() || class(first) == Class::Comment)
         || begins_plainly(first)
         || is_head()
         || starts_query(lines, at);
     if !begins {
         return Err(at + 1);
-    }
-    if let Some(end) = formula_end(lines, at) {
-        return Ok(Run { blocks: lines.blocks(at..end, BlockKind::Code).collect(), end });
     }
     let depth = indent(first);
     let (mut line, mut end, mut blanks) = (at, at, 0);

@@ -29,11 +29,14 @@ pub(super) fn forms(lines: &Lines<'_>, fields: &[Field], end: usize) -> Option<V
     let value = |field: Field| parts(field).map_or("", |(_, value)| value);
     let is_new = |one: &Field, next: &Field| (one.0..next.0).any(|line| lines.is_blank(line));
     // `Week 1: Introduction`, `Reading: …`, `Week 2: …`
-    let counted = |field: Field| name(field).trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
-    let is_counted = name(fields[0]).ends_with(|c: char| c.is_ascii_digit() || c == ':')
-        && counted(fields[0]).ends_with(' ')
-        && fields.iter().filter(|field| counted(**field) == counted(fields[0])).count() > 1;
-    let begins = |next: &Field| is_counted && counted(*next) == counted(fields[0]);
+    let counted = |field: Field| {
+        let name = name(field).trim_end_matches(':');
+        let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (word.len() < name.len() && word.ends_with(' ')).then_some(word)
+    };
+    let first = counted(fields[0]);
+    let begins = |field: &Field| first.is_some() && counted(*field) == first;
+    let is_counted = fields.iter().skip(1).any(begins);
     let forms: Vec<&[Field]> = fields.chunk_by(|one, next| !is_new(one, next) && !begins(next)).collect();
     let are_fields = |form: &&[Field]| {
         let mut names: Vec<&str> = form.iter().copied().map(name).collect();

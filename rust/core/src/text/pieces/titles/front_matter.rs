@@ -1,8 +1,10 @@
 //! Sections without numbers before those with numbers, of which they are no parents: `ABSTRACT`, `RECITALS`.
 
+use std::ops::RangeInclusive;
+
 use super::super::lines::{Line, LineShape, content};
+use super::Candidates;
 use super::look::Look;
-use super::{Candidates, main_sections};
 
 /// Sections before the first one with a number, in lower case.
 const FRONT_MATTER: [&str; 18] = [
@@ -12,40 +14,42 @@ const FRONT_MATTER: [&str; 18] = [
 ];
 
 /// What stands before the sections with numbers.
-#[derive(Default)]
 pub(super) struct FrontMatter {
     /// The look of the last one.
-    pub(super) look: Option<Look>,
+    pub(super) look: Look,
     /// The line of the first section with a number.
-    pub(super) end: Option<usize>,
+    pub(super) end: usize,
     /// Whether the first line looks like them, and names all of the page.
     pub(super) is_below_first: bool,
 }
 
 impl FrontMatter {
-    pub(super) fn of(text: &str, lines: &[Line], found: &Candidates<'_>, first: Option<usize>) -> Self {
+    /// `main` is the look of the sections with numbers, which begin in the lines of `sections`.
+    pub(super) fn of(
+        text: &str,
+        lines: &[Line],
+        found: &Candidates<'_>,
+        first: Option<usize>,
+        main: Look,
+        sections: &RangeInclusive<usize>,
+    ) -> Option<Self> {
         let of_line = |line: usize| found.get(line).map(|one| (one.look, line));
-        let Some((main, last_main)) = main_sections(found) else { return Self::default() };
-        let Some(end) = (0..lines.len()).find(|line| of_line(*line).is_some_and(|(look, _)| look == main)) else {
-            return Self::default();
-        };
-        let Some((look, last)) = (0..end).rev().find_map(of_line) else { return Self::default() };
+        let looks_like = |line: usize, look: Look| of_line(line).is_some_and(|(other, _)| other == look);
+        let (end, last_main) = (*sections.start(), *sections.end());
+        let (look, last) = (0..end).rev().find_map(of_line)?;
         let below = (last + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
         if below == Some(end) || matches!(look, Look::Numbered(..) | Look::Label(_)) {
-            return Self::default();
+            return None;
         }
         let is_first =
             |line: usize| found.get(line).and_then(|one| one.mark).is_some_and(|mark| mark.number.is_first());
-        let starts =
-            (end..=last_main).filter(|line| of_line(*line).is_some_and(|(look, _)| look == main) && is_first(*line));
-        let after = (last_main + 1..lines.len()).filter(|line| of_line(*line).is_some_and(|(other, _)| other == look));
-        let is_below_first = first
-            .is_some_and(|first| first < last && of_line(first).is_some_and(|(other, _)| other == look))
+        let starts = sections.clone().filter(|line| looks_like(*line, main) && is_first(*line));
+        let after = (last_main + 1..lines.len()).filter(|line| looks_like(*line, look));
+        let is_below_first = first.is_some_and(|first| first < last && looks_like(first, look))
             && starts.count() == 1
             && after.count() <= 1;
         let is_named =
             FRONT_MATTER.contains(&content(lines[last].span().of(text)).trim_matches('*').to_lowercase().as_str());
-        let is_front = is_named || is_below_first;
-        Self { look: Some(look).filter(|_| is_front), end: Some(end).filter(|_| is_front), is_below_first }
+        (is_named || is_below_first).then_some(Self { look, end, is_below_first })
     }
 }

@@ -21,8 +21,8 @@ impl Look {
 
 impl Levels {
     /// Ends the headings of a look, and those in them.
-    pub(super) fn close(&mut self, look: Option<Look>) {
-        if let Some(place) = self.0.iter().rposition(|other| Some(*other) == look) {
+    pub(super) fn close(&mut self, look: Look) {
+        if let Some(place) = self.0.iter().rposition(|other| *other == look) {
             self.0.truncate(place);
         }
     }

@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 use super::super::abbreviations::is_opener;
 use super::super::lines::content;
 use super::super::list_marks::{Mark, System};
-use super::super::marks::{is_closing, is_terminal};
+use super::super::marks::{is_closing, is_pictograph, is_terminal};
 use super::super::records::is_day;
 use super::super::table_captions::is_caption;
 use super::super::wrapping::width;
@@ -156,10 +156,8 @@ fn without_button(line: &str) -> &str {
 
 /// `🕗 Opening hours`
 fn without_pictograph(line: &str) -> &str {
-    let is_pictograph = |word: &str| {
-        word.chars().all(|c| matches!(c, '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}'))
-    };
-    line.split_once(' ').filter(|(word, _)| is_pictograph(word)).map_or(line, |(_, title)| title)
+    let is_picture = |word: &str| word.chars().all(|c| is_pictograph(c) || c == '\u{fe0f}');
+    line.split_once(' ').filter(|(word, _)| is_picture(word)).map_or(line, |(_, title)| title)
 }
 
 /// `(January 20, 2024)`

@@ -1,7 +1,7 @@
 //! A line that may be a heading, and the lines around it, which say whether it is one.
 
 use super::super::abbreviations::{first_word, is_opener};
-use super::super::lines::{Line, LineShape, content};
+use super::super::lines::{Line, LineShape, content, line_above};
 use super::super::list_marks::{Mark, System};
 use super::super::page_headers_footers::is_numbered_head;
 use super::super::records::{is_attribution, is_person};
@@ -95,10 +95,9 @@ impl<'text> Neighbours<'_, 'text> {
     /// Whether a line with a small letter is an item directly below its parent: `a. Mix the paint`.
     fn is_first_part(&self, candidate: &Candidate) -> bool {
         let is_letter = candidate.mark.is_some_and(|mark| mark.style.system == System::Lower);
-        let above = || self.lines[..self.number].iter().rfind(|line| line.shape != LineShape::Blank);
         let own = &self.lines[self.number];
         let is_deeper = |above: &Line| above.shape == LineShape::Item && own.depth > above.depth;
-        is_letter && own.shape == LineShape::Item && above().is_some_and(is_deeper)
+        is_letter && own.shape == LineShape::Item && line_above(self.lines, self.number).is_some_and(is_deeper)
     }
 
     /// Whether a line names the source of the quotation that is all of the paragraph above it.

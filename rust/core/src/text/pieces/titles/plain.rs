@@ -9,9 +9,9 @@ use crate::text::outline::is_admonition;
 /// Bytes of the longest abbreviation in capitals that may be a title among others.
 const LONGEST_ACRONYM: usize = 5;
 
-/// Lines of a paragraph of a title and lines that are no sentences, and the width of each.
+/// Lines of a paragraph of a title and lines that are no sentences, and characters of the widest one.
 const LINES_OF_CARD: usize = 8;
-const WIDEST_OF_CARD: usize = 60;
+pub(in crate::text::pieces) const WIDEST_OF_CARD: usize = 60;
 
 /// What the titles of a page without marks have in common.
 #[derive(Clone, Copy, Default)]
