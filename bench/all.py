@@ -39,6 +39,8 @@ TAKES = {
 NEED_SETS = {"quality"}
 # Seconds in which a benchmark that is stopped may end its servers.
 GRACE = 10.0
+# Seconds after which one is stopped: three times what the longest takes. A rival may wait forever.
+LONGEST = 2700.0
 
 
 def listed(repository: Path) -> list[str]:
@@ -88,18 +90,26 @@ def sets(name: str, repository: Path) -> list[str]:
 
 
 def run(name: str, repository: Path) -> int:
-    """Run a benchmark, and return its exit status. Ctrl-C stops it with all of its processes."""
+    """Run a benchmark, and return its exit status; 124 if it was stopped. Ctrl-C stops it with all of its processes."""
     command = [sys.executable, str(repository / "bench" / f"{name}.py"), *sets(name, repository)]
     # In a session of its own, so that Ctrl-C reaches it once, from here.
     process = subprocess.Popen(command, cwd=repository, start_new_session=True)
     try:
-        return process.wait()
+        return process.wait(LONGEST)
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return 124
     except KeyboardInterrupt:
-        for number in (signal.SIGINT, signal.SIGKILL):
-            with suppress(ProcessLookupError, subprocess.TimeoutExpired, KeyboardInterrupt):
-                os.killpg(process.pid, number)
-                process.wait(GRACE)
+        stop(process)
         raise
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a benchmark with all of its processes."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired, KeyboardInterrupt):
+            os.killpg(process.pid, number)
+            process.wait(GRACE)
 
 
 def run_all(names: list[str], repository: Path) -> list[str]:

@@ -170,6 +170,8 @@ def _openvino(dtype: str) -> Side:
             "INFERENCE_NUM_THREADS": cores(),
         }
         compiled = openvino.Core().compile_model(str(exported.float32), "CPU", options)
+        # Two threads that hand over their first array at once wait for each other forever (OpenVINO 2026.4.1).
+        openvino.Tensor(np.zeros(1, dtype=np.int64))
 
         def encode(ids: NDArray[np.int64]) -> Vectors:
             request = compiled.create_infer_request()

@@ -88,6 +88,12 @@ def test_run_goes_on_after_a_failure_and_is_resumed(repository: Path) -> None:
     assert "1 of 3 benchmarks" in second.stderr
 
 
+def test_benchmark_that_never_ends_is_stopped(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "bench/fast.py").write_text("import time; time.sleep(600)\n")
+    monkeypatch.setattr(runner, "LONGEST", 0.5)
+    assert runner.run("fast", repository) == 124
+
+
 def test_records_of_other_code_are_replaced(repository: Path) -> None:
     drive(repository)
     (repository / "README.md").write_text("text changes no number\n")
