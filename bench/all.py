@@ -39,7 +39,7 @@ TAKES = {
 NEED_SETS = {"quality"}
 # Seconds in which a benchmark that is stopped may end its servers.
 GRACE = 10.0
-# Seconds after which one is stopped: three times what the longest takes. A rival may wait forever.
+# Seconds after which one is stopped: three times what the longest took on a Zen 5. A rival may wait forever.
 LONGEST = 2700.0
 
 

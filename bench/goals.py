@@ -40,7 +40,10 @@ _SERVER = "the server takes most of the time (bench/notes/wire.md)"
 _SPREAD = "less than the spread of the rounds"
 _SHORT_PAGES = "a call with lists of strings does the same work; only one call for each page costs more"
 _MANY_WORKERS = "many threads for each core: locks and switches (decision 0008)"
-_SLOWER = "on the Zen 3: it takes 2.5 times as long as a Zen 5 for every part of the work on text, and 7 times to encode"
+_SLOWER = (
+    "a Zen 3 takes 2.5 times as long as a Zen 5 for text, and 7 times to encode; "
+    "whether our code became slower there is not known"
+)
 _SHARED_CORE = "both processors seem to be threads of one core, which each side's products fill; rounds differ twofold"
 
 # By measurement, then by the goal's name.

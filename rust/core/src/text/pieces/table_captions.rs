@@ -42,7 +42,7 @@ pub(crate) fn is_figure(text: &str) -> bool {
 fn is_caption_of(text: &str, names: &[&str]) -> bool {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
-    // Checked first: the second word of most texts is no number.
+    // The number comes before the names: in most texts the second word is none.
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'I' | 'V' | 'X'));
     words.next().is_some_and(is_number) && names.contains(&name.trim_start_matches(['*', '_']))
 }

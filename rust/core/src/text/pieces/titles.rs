@@ -11,7 +11,6 @@ mod plain;
 mod shapes;
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 
 use super::lines::{Line, LineShape, content};
 use super::list_marks::{Mark, Number, Style};
@@ -32,6 +31,14 @@ const MARKED_LEVELS: u8 = 6;
 
 /// Bytes of what readers may do with a section.
 const LONGEST_BUTTON: usize = 48;
+
+/// The sections of a page that have numbers or labels: their look, and the lines at which the first and the last one begin.
+#[derive(Clone, Copy)]
+struct MainSections {
+    look: Look,
+    first: usize,
+    last: usize,
+}
 
 /// The lines of a page that may be headings: few of all.
 struct Candidates<'text> {
@@ -132,7 +139,7 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
     }
     let titles = if plain && !has_marked { add_plain(text, lines, &mut found) } else { PlainTitles::default() };
     let main = main_sections(&found);
-    let front = main.as_ref().and_then(|(main, sections)| FrontMatter::of(text, lines, &found, first, *main, sections));
+    let front = main.and_then(|main| FrontMatter::of(text, lines, &found, first, main));
     let mut seen: Vec<Look> = Vec::new();
     let base = if has_marked { MARKED_LEVELS } else { 0 };
     let mut levels = Levels::default();
@@ -172,16 +179,15 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
             // Sections with numbers may have one without above them.
             let names_all = is_first && is_gap && main.is_none();
             let look = titles.look(look, line.span().of(text), names_all).above(below, is_first);
-            let is_page = is_first && front.as_ref().is_some_and(|front| front.is_below_first);
+            let is_page = is_first && front.is_some_and(|front| front.is_below_first);
             let look = if is_page { Look::Page } else { look };
             // The look of the sections that end here, if no other title looks like this one.
-            let after = main.as_ref().filter(|(_, sections)| number > *sections.end() && !seen.contains(&look));
-            let ends = after.map(|(main, _)| *main);
+            let ends = main.filter(|main| number > main.last && !seen.contains(&look)).map(|main| main.look);
             // A title above the first of them may look like those below the last one.
-            if main.as_ref().is_none_or(|(main, _)| *main == look || seen.contains(main)) {
+            if main.is_none_or(|main| main.look == look || seen.contains(&main.look)) {
                 seen.push(look);
             }
-            if let Some(front) = front.as_ref().filter(|front| front.end == number) {
+            if let Some(front) = front.filter(|front| front.end == number) {
                 levels.close(front.look);
             }
             let level = levels.next(look, ends.filter(|main| *main != look));
@@ -191,12 +197,12 @@ pub(super) fn mark_titles(text: &str, lines: &mut [Line], plain: bool, check: &C
     Ok(())
 }
 
-/// The look of the sections with numbers or labels, if there are several, and the lines from the first to the last one.
-fn main_sections(found: &Candidates<'_>) -> Option<(Look, RangeInclusive<usize>)> {
+/// The sections with numbers or labels, if there are several.
+fn main_sections(found: &Candidates<'_>) -> Option<MainSections> {
     let titles = || (0..found.of_lines.len()).filter_map(|line| found.get(line).map(|one| (one.look, line)));
-    let (main, first) = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?;
-    let (_, last) = titles().rfind(|(look, line)| *look == main && *line > first)?;
-    Some((main, first..=last))
+    let (look, first) = titles().find(|(look, _)| matches!(look, Look::Numbered(..) | Look::Label(_)))?;
+    let (_, last) = titles().rfind(|(other, line)| *other == look && *line > first)?;
+    Some(MainSections { look, first, last })
 }
 
 /// Whether a line is bold and ends with a colon.

@@ -1,10 +1,8 @@
 //! Sections without numbers before those with numbers, of which they are no parents: `ABSTRACT`, `RECITALS`.
 
-use std::ops::RangeInclusive;
-
 use super::super::lines::{Line, LineShape, content};
-use super::Candidates;
 use super::look::Look;
+use super::{Candidates, MainSections};
 
 /// Sections before the first one with a number, in lower case.
 const FRONT_MATTER: [&str; 18] = [
@@ -14,6 +12,7 @@ const FRONT_MATTER: [&str; 18] = [
 ];
 
 /// What stands before the sections with numbers.
+#[derive(Clone, Copy)]
 pub(super) struct FrontMatter {
     /// The look of the last one.
     pub(super) look: Look,
@@ -24,18 +23,16 @@ pub(super) struct FrontMatter {
 }
 
 impl FrontMatter {
-    /// `main` is the look of the sections with numbers, which begin in the lines of `sections`.
     pub(super) fn of(
         text: &str,
         lines: &[Line],
         found: &Candidates<'_>,
         first: Option<usize>,
-        main: Look,
-        sections: &RangeInclusive<usize>,
+        main: MainSections,
     ) -> Option<Self> {
         let of_line = |line: usize| found.get(line).map(|one| (one.look, line));
         let looks_like = |line: usize, look: Look| of_line(line).is_some_and(|(other, _)| other == look);
-        let (end, last_main) = (*sections.start(), *sections.end());
+        let end = main.first;
         let (look, last) = (0..end).rev().find_map(of_line)?;
         let below = (last + 1..lines.len()).find(|line| lines[*line].shape != LineShape::Blank);
         if below == Some(end) || matches!(look, Look::Numbered(..) | Look::Label(_)) {
@@ -43,8 +40,8 @@ impl FrontMatter {
         }
         let is_first =
             |line: usize| found.get(line).and_then(|one| one.mark).is_some_and(|mark| mark.number.is_first());
-        let starts = sections.clone().filter(|line| looks_like(*line, main) && is_first(*line));
-        let after = (last_main + 1..lines.len()).filter(|line| looks_like(*line, look));
+        let starts = (end..=main.last).filter(|line| looks_like(*line, main.look) && is_first(*line));
+        let after = (main.last + 1..lines.len()).filter(|line| looks_like(*line, look));
         let is_below_first = first.is_some_and(|first| first < last && looks_like(first, look))
             && starts.count() == 1
             && after.count() <= 1;
